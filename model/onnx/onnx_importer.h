@@ -1,0 +1,59 @@
+// model/onnx/onnx_importer.h
+//
+// An ONNX file becomes a Graph. Opsets 1 to 21, each operator with the meaning of its version.
+//
+// The file is never parsed or mapped whole: a walk over the wire format (as
+// the Protocol Buffers encoding defines it) locates the initialisers and leaves them where they are; the rest, which is small, is
+// parsed. Constants of the graph are windows into the file, or into its external data files.
+
+#ifndef SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_
+#define SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+#include "absl/status/statusor.h"
+#include "base/bytes.h"
+#include "model/graph.h"
+
+namespace sluice {
+
+struct ImportOptions {
+  // Values of symbolic dimensions, by name ("batch"), by place ("x[2]"), or, for an input of rank 4
+  // whose dimension has no entry otherwise, by role: batch, channels, height, width.
+  std::map<std::string, std::int64_t> dims;
+  // External data files must lie in this folder once links are resolved; empty: the model's folder.
+  std::filesystem::path root;
+  // Everything but initialisers that lie in the file; more is refused before it is read.
+  Bytes max_structure = Bytes::Of(16 * 1024 * 1024);
+  // Largest tensor, constant or not, and the sum of what graphs generate (ConstantOfShape).
+  Bytes max_tensor = Bytes::Of(std::uint64_t{4} << 30);
+  std::size_t max_nodes = 100'000;
+};
+
+struct ImportedModel {
+  Graph graph;
+  // Every file that it reads: the model itself, then its external data.
+  std::vector<std::filesystem::path> files;
+  std::string producer;
+  std::int64_t opset = 0;
+  // XXH3-64 of everything but the initialisers' contents.
+  std::uint64_t structure_hash = 0;
+};
+
+// Fails: NOT_FOUND, no such file. INVALID_ARGUMENT, not a valid model, a dimension that has no
+//        value, an external file outside the root. UNIMPLEMENTED, with the whole list of operators
+//        or types that are missing: operator, version, node. DATA_LOSS, a file too short for its
+//        own tensors. RESOURCE_EXHAUSTED, over a limit above.
+//        Messages name the file, and the node or tensor.
+// Memory: max_structure at most twice, whatever the size of the file. Leaves nothing of the file in
+//        the page cache but what it read.
+// Threads: callable from anywhere.
+absl::StatusOr<ImportedModel> ImportOnnx(const std::filesystem::path& path,
+                                         const ImportOptions& options);
+
+}  // namespace sluice
+
+#endif  // SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_

@@ -1,0 +1,45 @@
+// server/grpc_server.h
+//
+// The wire: the Open Inference Protocol, sluice.v1.Sluice, grpc.health.v1 and reflection on every
+// address of the configuration.
+
+#ifndef SLUICE_SERVER_GRPC_SERVER_H_
+#define SLUICE_SERVER_GRPC_SERVER_H_
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/clock.h"
+#include "server/config.h"
+#include "server/model_service.h"
+
+namespace sluice {
+
+class GrpcServer {
+ public:
+  // Listens at once; requests to models that are still loading are answered UNAVAILABLE.
+  // Owns: `service` must outlive the server.
+  // Fails: UNAVAILABLE, an address that cannot be bound, named with the reason.
+  static absl::StatusOr<std::unique_ptr<GrpcServer>> Start(const Config& config,
+                                                           ModelService& service);
+  ~GrpcServer();
+
+  // Health turns to NOT_SERVING and ServerReady to false; requests are still answered.
+  void BeginShutdown();
+  // Stops listening, waits for running calls until `until`, then cancels them.
+  void Shutdown(Instant until);
+
+  // Addresses as bound ("127.0.0.1:41234" for port 0), in the configuration's order.
+  const std::vector<std::string>& addresses() const;
+
+ private:
+  class Impl;
+  explicit GrpcServer(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SERVER_GRPC_SERVER_H_

@@ -1,0 +1,73 @@
+// server/memory_ledger.h
+//
+// Who has reserved what of the one budget. Every large allocation is a reservation first.
+
+#ifndef SLUICE_SERVER_MEMORY_LEDGER_H_
+#define SLUICE_SERVER_MEMORY_LEDGER_H_
+
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bytes.h"
+#include "base/mutex.h"
+
+namespace sluice {
+
+class MemoryLedger;
+
+// Bytes of the budget, given back when destroyed. Must not outlive its ledger.
+class Reservation {
+ public:
+  Reservation() = default;
+  ~Reservation();
+  Reservation(Reservation&& other) noexcept;
+  Reservation& operator=(Reservation&& other) noexcept;
+  Bytes bytes() const { return bytes_; }
+  // Changes the amount; on failure it stays as it was. Shrinking cannot fail.
+  absl::Status Resize(Bytes bytes);
+
+ private:
+  friend class MemoryLedger;
+  Reservation(MemoryLedger* ledger, std::string line, std::string model, Bytes bytes)
+      : ledger_(ledger), line_(std::move(line)), model_(std::move(model)), bytes_(bytes) {}
+  MemoryLedger* ledger_ = nullptr;
+  std::string line_, model_;
+  Bytes bytes_;
+};
+
+// Threads: callable from several at once.
+class MemoryLedger {
+ public:
+  explicit MemoryLedger(Bytes budget) : budget_(budget) {}
+
+  struct Line {
+    std::string line;   // "base", "arena", "weights", "kernels", "requests", "import"
+    std::string model;  // Empty for what serves all models.
+    Bytes reserved;
+  };
+
+  // Fails: RESOURCE_EXHAUSTED, with what was asked, what is free, and the budget.
+  absl::StatusOr<Reservation> Reserve(std::string_view line, std::string_view model, Bytes bytes);
+
+  Bytes budget() const;
+  Bytes reserved() const;
+  Bytes free() const;
+  std::vector<Line> lines() const;  // In order of line, then model.
+
+ private:
+  friend class Reservation;
+  absl::Status Change(const std::string& line, const std::string& model, Bytes from, Bytes to);
+
+  const Bytes budget_;
+  mutable Mutex mutex_;
+  Bytes reserved_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, Bytes> lines_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SERVER_MEMORY_LEDGER_H_

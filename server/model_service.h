@@ -1,0 +1,112 @@
+// server/model_service.h
+//
+// The daemon without its wire: models, their memory, and the queue in front of the compute slot.
+// The gRPC services and the metrics page are written against this.
+
+#ifndef SLUICE_SERVER_MODEL_SERVICE_H_
+#define SLUICE_SERVER_MODEL_SERVICE_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "engine/program.h"
+#include "server/config.h"
+#include "server/memory_ledger.h"
+#include "server/statistics.h"
+
+namespace sluice {
+
+enum class ModelState { kLoading, kReady, kUnavailable };
+std::string_view Name(ModelState state);  // "LOADING", "READY", "UNAVAILABLE"
+
+// What a model looks like from outside; plain data, a copy.
+struct ModelStatus {
+  std::string name, version;
+  ModelState state = ModelState::kUnavailable;
+  std::string reason;                     // Why it is unavailable.
+  std::vector<PortInfo> inputs, outputs;  // Empty until it has been loaded once.
+  Bytes weights, resident, activations, ring, kernels;
+  Duration predicted{};
+  std::shared_ptr<const ModelStatistics> statistics;  // Never null.
+};
+
+// One inference. The spans are borrowed until `done` has been called.
+struct InferenceCall {
+  std::string model, version;  // The version may be empty: the one that is loaded.
+  std::vector<std::span<const std::byte>> inputs;   // In the model's order, each exactly its size.
+  std::vector<std::span<std::byte>> outputs;        // Likewise; empty for one that is not wanted.
+  int priority = 0;                                 // 1 is highest; 0: the model's own.
+  std::optional<Instant> deadline;
+  Instant arrival{};
+  // Asked before the call runs and between steps; must not wait.
+  std::function<bool()> cancelled;
+  // Called exactly once, on any thread, also when Infer is refused.
+  std::function<void(absl::Status)> done;
+};
+
+struct MemoryReport {
+  Bytes budget;
+  std::string budget_source;
+  Bytes reserved;
+  std::vector<MemoryLedger::Line> lines;
+  Bytes resident, peak_resident, swapped;  // Of the process, from the kernel.
+  std::string device;
+  Duration uptime{};
+};
+
+// Threads: callable from several at once; nothing here waits for an inference or a load, except
+// Shutdown and what says so.
+class ModelService {
+ public:
+  // Measures the base, reserves it, opens the executor and begins to load, in the order of the
+  // configuration, on a thread of its own.
+  // Fails: FAILED_PRECONDITION, the budget is below what an empty daemon takes, with both numbers;
+  //        UNAVAILABLE, cache_dir cannot be written.
+  static absl::StatusOr<std::unique_ptr<ModelService>> Start(const Config& config);
+  ~ModelService();
+
+  // True once every model that loads at start has been loaded or refused.
+  bool ready() const;
+  std::vector<ModelStatus> models() const;
+  // Fails: NOT_FOUND "Request for unknown model: ..." for a name or version that is not known;
+  //        INVALID_ARGUMENT for a version that is no number.
+  absl::StatusOr<ModelStatus> Find(std::string_view name, std::string_view version) const;
+  MemoryReport memory() const;
+
+  // Sizes the request's memory before it is read. The reservation lives as long as the request.
+  // Fails: RESOURCE_EXHAUSTED over budget now; UNAVAILABLE too many in flight, or draining.
+  absl::StatusOr<Reservation> AdmitRequest(Bytes bytes);
+
+  // Puts the call in the model's queue. `done` gets: OK; NOT_FOUND; UNAVAILABLE (loading, cannot be
+  // loaded, queue full, draining); DEADLINE_EXCEEDED; CANCELLED; DATA_LOSS; INTERNAL.
+  void Infer(InferenceCall call);
+
+  // Reads repository and model descriptions again: new models are loaded, vanished ones unloaded,
+  // changed ones loaded anew. Other keys need a restart, and a log line says so.
+  void Reload(const Config& config);
+
+  // Called after each change of a model's state, on any thread; must not wait.
+  void OnChange(std::function<void()> listener);
+
+  // Refuses what comes, finishes what runs or waits until `until`, then cancels the rest. Waits.
+  void Shutdown(Instant until);
+
+ private:
+  class Impl;
+  explicit ModelService(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SERVER_MODEL_SERVICE_H_

@@ -1,0 +1,142 @@
+// streamer/executor.h
+//
+// Runs programs whose weights may lie on the SSD. One executor is one slot: an arena and the right
+// to run one inference at a time. Weights that are not resident pass through a ring in the arena,
+// read ahead of the steps by the reader thread (asynchronous two-stage pipeline).
+//
+//   arena   | activations, planned offsets |              ring of extents              |
+//           0                       activations                                     arena size
+
+#ifndef SLUICE_STREAMER_EXECUTOR_H_
+#define SLUICE_STREAMER_EXECUTOR_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "base/bytes.h"
+#include "base/clock.h"
+#include "engine/compute_team.h"
+#include "engine/program.h"
+#include "planner/offset_plan.h"
+#include "planner/residency.h"
+#include "streamer/block_device.h"
+#include "streamer/package.h"
+
+namespace sluice {
+
+// Memory from mmap, whole pages, zero until touched, returned to the system when destroyed.
+class PageMemory {
+ public:
+  PageMemory() = default;
+  // Fails: RESOURCE_EXHAUSTED.
+  static absl::StatusOr<PageMemory> Map(Bytes size);
+  ~PageMemory();
+  PageMemory(PageMemory&& other) noexcept;
+  PageMemory& operator=(PageMemory&& other) noexcept;
+  std::span<std::byte> span() const { return {data_, size_}; }
+
+ private:
+  std::byte* data_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+// A program, its package, its activation plan, and those weights that stay in memory.
+// Threads: SetResidents on the compute team, between inferences; the rest from anywhere.
+class StreamedModel {
+ public:
+  StreamedModel(std::unique_ptr<Program> program, std::shared_ptr<const Package> package,
+                OffsetPlan activations);
+  ~StreamedModel();
+
+  Program& program() { return *program_; }
+  const Program& program() const { return *program_; }
+  const Package& package() const { return *package_; }
+  const OffsetPlan& activations() const { return activations_; }
+  // Sizes of the extents in memory: whole pages.
+  std::span<const Bytes> extent_bytes() const { return extent_bytes_; }
+  Bytes weight_bytes() const;    // Sum of the above.
+  Bytes resident_bytes() const;  // Atomic: for metrics.
+  // Null for a streamed extent.
+  const std::byte* resident(ExtentIndex extent) const;
+
+ private:
+  friend class Executor;
+  std::unique_ptr<Program> program_;
+  std::shared_ptr<const Package> package_;
+  OffsetPlan activations_;
+  std::vector<Bytes> extent_bytes_;
+  std::vector<PageMemory> residents_;  // Empty for a streamed one.
+  std::atomic<std::uint64_t> resident_bytes_{0};
+};
+
+struct InferenceStats {
+  Duration total{};
+  Duration stall{};        // Time that ready steps waited for their weights.
+  Bytes streamed;          // Read from the SSD.
+  std::size_t reads = 0;
+};
+
+// Called before each step: OK goes on, anything else ends the inference with that status (deadline,
+// cancellation, preemption).
+using StepGate = std::function<absl::Status(StepIndex)>;
+
+// Threads: Resize, SetResidents, Profile and Run on the compute team's leader only.
+class Executor {
+ public:
+  struct Options {
+    bool io_uring = true;            // False, or refused by the kernel: the thread pool.
+    std::size_t queue_depth = 8;
+    Bytes read_size = 1_MiB;         // Larger extents are read by several reads in flight together.
+  };
+  // Starts the reader thread, which reads and verifies.
+  static absl::StatusOr<std::unique_ptr<Executor>> Open(const Options& options);
+  ~Executor();
+
+  std::string_view device_name() const;
+
+  // Gives the slot an arena of this size; the old one is returned first, contents lost.
+  // Fails: RESOURCE_EXHAUSTED; the slot has no arena then.
+  absl::Status Resize(Bytes arena);
+  Bytes arena() const;  // Atomic: for metrics.
+
+  // Reads the extents that become resident and returns the memory of those that no longer are,
+  // first. Fails: DATA_LOSS, a damaged extent: the model must not run on; RESOURCE_EXHAUSTED.
+  // After a failure nothing is resident that was not verified.
+  absl::Status SetResidents(StreamedModel& model, const std::vector<bool>& resident);
+
+  // Runs one inference: `inputs` in the order of program().inputs(), each exactly as large as its
+  // tensor; `outputs` likewise, written only when the answer is OK; an empty span is an output that
+  // nobody wants.
+  // Fails: DATA_LOSS, an extent does not match its checksum (names package and extent);
+  //        FAILED_PRECONDITION, the arena is too small for this model; what `gate` returns; UNAVAILABLE,
+  //        the disk failed. The next inference starts clean in every case.
+  absl::StatusOr<InferenceStats> Run(StreamedModel& model,
+                                     std::span<const std::span<const std::byte>> inputs,
+                                     std::span<const std::span<std::byte>> outputs,
+                                     const StepGate& gate);
+
+  // Compute time of each step, the median of `rounds` inferences on zeros, weights as they are now,
+  // stalls taken out.
+  absl::StatusOr<std::vector<StepCost>> Profile(StreamedModel& model, int rounds);
+
+  // Reading and verifying, measured on the package's own extents (some tens of MiB at most).
+  absl::StatusOr<ReadCost> MeasureReads(StreamedModel& model);
+
+ private:
+  class Impl;
+  explicit Executor(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+// The least arena that runs `model` with nothing resident.
+Bytes MinimumArena(const StreamedModel& model);
+
+}  // namespace sluice
+
+#endif  // SLUICE_STREAMER_EXECUTOR_H_

@@ -1,0 +1,91 @@
+// streamer/package.h
+//
+// The compiled weights of a model on disk: extents in execution order, in the kernels' own layout.
+// The bytes are described in docs/formats/package.md.
+//
+// Owns: a Package holds an open file, readable without the page cache where the file system can.
+// Threads: immutable after Open; use from anywhere.
+
+#ifndef SLUICE_STREAMER_PACKAGE_H_
+#define SLUICE_STREAMER_PACKAGE_H_
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "base/bytes.h"
+#include "base/ids.h"
+
+namespace sluice {
+
+struct ExtentRecord {
+  Bytes offset;                  // In the file; a multiple of kPageSize.
+  Bytes size;                    // Payload. What follows up to the next page is zero.
+  std::uint64_t checksum = 0;    // XXH3-64 of the payload and its padding, whole pages.
+};
+
+// Everything that the package's bytes depend on, in readable form: source files with size and
+// change time, structure hash, dimensions, the program's fingerprint. Equal text, equal package.
+struct PackageIdentity {
+  std::string text;
+  // Sixteen hexadecimal digits of a hash of `text`; the file is called HASH.sluice.
+  std::string FileName() const;
+};
+
+class Package {
+ public:
+  ~Package();
+  Package(const Package&) = delete;
+  Package& operator=(const Package&) = delete;
+
+  // Reads and verifies everything but the extents themselves.
+  // Fails: NOT_FOUND, no such file. FAILED_PRECONDITION, another identity or format version: to be
+  //        rebuilt. DATA_LOSS, truncated or damaged.
+  static absl::StatusOr<std::shared_ptr<const Package>> Open(const std::filesystem::path& path,
+                                                             const PackageIdentity& identity,
+                                                             std::span<const Bytes> extent_sizes);
+
+  std::span<const ExtentRecord> extents() const { return extents_; }
+  int fd() const { return fd_; }
+  bool direct() const { return direct_; }  // False where reads pass through the page cache.
+  Bytes file_size() const { return file_size_; }
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  Package() = default;
+  std::filesystem::path path_;
+  std::vector<ExtentRecord> extents_;
+  int fd_ = -1;
+  bool direct_ = false;
+  Bytes file_size_;
+};
+
+struct BuildOptions {
+  // Called before each extent is packed: bytes done and in all. Returning an error stops the build.
+  std::function<absl::Status(Bytes done, Bytes total)> progress;
+  // Page-aligned memory for one extent at a time, at least the largest, in whole pages.
+  std::span<std::byte> staging;
+};
+
+// Packs every extent in order into a temporary file beside `path`, syncs it and renames it there, so
+// that a file of that name is always whole. `pack` fills its span with one extent's payload.
+// Leaves nothing in the page cache. Removes the temporary file when it fails.
+// Fails: what `pack` or progress return; RESOURCE_EXHAUSTED, disk full; UNAVAILABLE, cannot write there.
+absl::Status BuildPackage(
+    const std::filesystem::path& path, const PackageIdentity& identity,
+    std::span<const Bytes> extent_sizes,
+    const std::function<absl::Status(ExtentIndex, std::span<std::byte>)>& pack,
+    const BuildOptions& options);
+
+// Removes temporary files of builds that died. Call before the first build; skips those that a
+// living process holds locked.
+void RemoveStaleBuilds(const std::filesystem::path& cache_dir);
+
+}  // namespace sluice
+
+#endif  // SLUICE_STREAMER_PACKAGE_H_
