@@ -1,7 +1,7 @@
 // base/mutex.h
 //
 // A std::mutex that carries the thread-safety attributes, so that the lint preset checks which
-// lock guards which member. (Not absl::Mutex: the packaged library is uninstrumented, and tsan
+// lock guards which member. (Not the mutex of Abseil: its packaged library is uninstrumented, and tsan
 // reports false races.)
 
 #ifndef SLUICE_BASE_MUTEX_H_
