@@ -1,0 +1,171 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "engine/reference/definitions.h"
+#include "engine/reference/element.h"
+
+namespace sluice::reference {
+namespace {
+
+double Maximum(double a, double b) { return std::isnan(a) || a > b ? a : b; }
+double Minimum(double a, double b) { return std::isnan(a) || a < b ? a : b; }
+double Clip(double x, double low, double high) {
+  return std::isnan(x) ? x : Minimum(Maximum(x, low), high);
+}
+// log(1 + exp(x)), where exp(x) may be out of range.
+double Softplus(double x) { return Maximum(x, 0) + std::log1p(std::exp(-std::fabs(x))); }
+
+double Combine(Binary::Kind kind, double a, double b) {
+  switch (kind) {
+    case Binary::Kind::kAdd:
+      return a + b;
+    case Binary::Kind::kSubtract:
+      return a - b;
+    case Binary::Kind::kMultiply:
+      return a * b;
+    case Binary::Kind::kDivide:
+      return a / b;
+    case Binary::Kind::kPower:
+      return std::pow(a, b);
+    case Binary::Kind::kMaximum:
+      return std::isnan(b) ? b : Maximum(a, b);
+    case Binary::Kind::kMinimum:
+      return std::isnan(b) ? b : Minimum(a, b);
+  }
+  return 0;
+}
+
+// Modulo the range of T: arithmetic is done in the unsigned type of 64 bits.
+template <typename T>
+T CombineIntegers(Binary::Kind kind, T a, T b) {
+  const auto wide_a = static_cast<std::uint64_t>(a), wide_b = static_cast<std::uint64_t>(b);
+  switch (kind) {
+    case Binary::Kind::kAdd:
+      return static_cast<T>(wide_a + wide_b);
+    case Binary::Kind::kSubtract:
+      return static_cast<T>(wide_a - wide_b);
+    case Binary::Kind::kMultiply:
+      return static_cast<T>(wide_a * wide_b);
+    case Binary::Kind::kDivide:
+      if (b == 0) return 0;
+      if (std::is_signed_v<T> && b == static_cast<T>(-1)) return static_cast<T>(0 - wide_a);
+      return static_cast<T>(a / b);
+    case Binary::Kind::kPower:
+      return Convert<T>(std::pow(static_cast<double>(a), static_cast<double>(b)));
+    case Binary::Kind::kMaximum:
+      return std::max(a, b);
+    case Binary::Kind::kMinimum:
+      return std::min(a, b);
+  }
+  return 0;
+}
+
+}  // namespace
+
+double Apply(const Unary& unary, double x) {
+  const double alpha = unary.alpha, beta = unary.beta;
+  switch (unary.kind) {
+    case Unary::Kind::kRelu:
+      return Maximum(x, 0);
+    case Unary::Kind::kLeakyRelu:
+      return x < 0 ? alpha * x : x;
+    case Unary::Kind::kClip:
+      return Clip(x, alpha, beta);
+    case Unary::Kind::kSigmoid:
+      return 1 / (1 + std::exp(-x));
+    case Unary::Kind::kHardSigmoid:
+      return Clip(alpha * x + beta, 0, 1);
+    case Unary::Kind::kHardSwish:
+      return x * Clip(alpha * x + beta, 0, 1);
+    case Unary::Kind::kSilu:
+      return x / (1 + std::exp(-x));
+    case Unary::Kind::kMish:
+      return x * std::tanh(Softplus(x));
+    case Unary::Kind::kTanh:
+      return std::tanh(x);
+    case Unary::Kind::kExp:
+      return std::exp(x);
+    case Unary::Kind::kLog:
+      return std::log(x);
+    case Unary::Kind::kSqrt:
+      return std::sqrt(x);
+    case Unary::Kind::kAbs:
+      return std::fabs(x);
+    case Unary::Kind::kNegate:
+      return -x;
+    case Unary::Kind::kErf:
+      return std::erf(x);
+    case Unary::Kind::kSoftplus:
+      return Softplus(x);
+    case Unary::Kind::kElu:
+      return x < 0 ? alpha * std::expm1(x) : x;
+    case Unary::Kind::kReciprocal:
+      return 1 / x;
+    case Unary::Kind::kFloor:
+      return std::floor(x);
+    case Unary::Kind::kCeil:
+      return std::ceil(x);
+    case Unary::Kind::kLinear:
+      return alpha * x + beta;
+  }
+  return 0;
+}
+
+double Apply(std::span<const Epilogue> epilogues, Operands inputs, std::int64_t position,
+             double value) {
+  for (const Epilogue& epilogue : epilogues) {
+    value = epilogue.kind == Epilogue::Kind::kUnary
+                ? Apply(epilogue.unary, value)
+                : value + inputs[epilogue.input].floats()[position];
+  }
+  return value;
+}
+
+void Define(const Unary& operation, Operands inputs, const Result& y) {
+  for (std::int64_t i = 0; i < y.count(); ++i) {
+    y.floats()[i] = static_cast<float>(Apply(operation, inputs[0].floats()[i]));
+  }
+}
+
+void Define(const Binary& operation, Operands inputs, const Result& y) {
+  WithElementType(y.type, [&]<typename T>() {
+    std::int64_t position = 0;
+    ForEachIndex(y.shape, [&](const Shape& index) {
+      const T a = inputs[0].as<T>()[BroadcastOffset(inputs[0].shape, index)];
+      const T b = inputs[1].as<T>()[BroadcastOffset(inputs[1].shape, index)];
+      T& out = y.as<T>()[position++];
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        out = CombineIntegers(operation.kind, a, b);
+      } else {
+        out = Convert<T>(Combine(operation.kind, Convert<double>(a), Convert<double>(b)));
+      }
+    });
+  });
+}
+
+void Define(const Cast&, Operands inputs, const Result& y) {
+  WithElementType(inputs[0].type, [&]<typename From>() {
+    WithElementType(y.type, [&]<typename To>() {
+      for (std::int64_t i = 0; i < y.count(); ++i) {
+        y.as<To>()[i] = Convert<To>(inputs[0].as<From>()[i]);
+      }
+    });
+  });
+}
+
+void Define(const ChannelAffine& operation, Operands inputs, const Result& y) {
+  const std::int64_t channels = y.shape[1];
+  std::int64_t spatial = 1;
+  for (std::size_t d = 2; d < y.rank(); ++d) spatial *= y.shape[d];
+  for (std::int64_t i = 0; i < y.count(); ++i) {
+    const std::int64_t c = i / spatial % channels;
+    const double value =
+        double{inputs[0].floats()[i]} * inputs[1].floats()[c] + inputs[2].floats()[c];
+    y.floats()[i] = static_cast<float>(Apply(operation.epilogues, inputs, i, value));
+  }
+}
+
+}  // namespace sluice::reference

@@ -1,0 +1,103 @@
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#include "engine/reference/definitions.h"
+#include "engine/reference/element.h"
+
+namespace sluice::reference {
+namespace {
+
+template <typename Sum>
+Sum Initial(Reduce::Kind kind) {
+  using Limits = std::numeric_limits<Sum>;
+  switch (kind) {
+    case Reduce::Kind::kProduct:
+      return 1;
+    case Reduce::Kind::kMax:
+      return Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    case Reduce::Kind::kMin:
+      return Limits::has_infinity ? Limits::infinity() : Limits::max();
+    default:
+      return 0;
+  }
+}
+
+// Integers wrap around: modulo 2^64, and so modulo any narrower range.
+template <typename Sum>
+Sum Accumulate(Reduce::Kind kind, Sum sum, Sum x) {
+  using Wide = std::conditional_t<std::is_integral_v<Sum>, std::uint64_t, Sum>;
+  const auto wide_sum = static_cast<Wide>(sum), wide_x = static_cast<Wide>(x);
+  switch (kind) {
+    case Reduce::Kind::kSum:
+    case Reduce::Kind::kMean:
+      return static_cast<Sum>(wide_sum + wide_x);
+    case Reduce::Kind::kMax:
+      return x != x || x > sum ? x : sum;
+    case Reduce::Kind::kMin:
+      return x != x || x < sum ? x : sum;
+    case Reduce::Kind::kProduct:
+      return static_cast<Sum>(wide_sum * wide_x);
+    case Reduce::Kind::kL2:
+      return static_cast<Sum>(wide_sum + wide_x * wide_x);
+  }
+  return sum;
+}
+
+}  // namespace
+
+void Define(const Reduce& operation, Operands inputs, const Result& y) {
+  const Tensor& x = inputs[0];
+  const auto reduced = [&](std::size_t d) {
+    return std::ranges::find(operation.axes, static_cast<std::int64_t>(d)) != operation.axes.end();
+  };
+  Shape kept, gone;  // Both with the rank of x, so that a pair of indices adds up to one of x.
+  for (std::size_t d = 0; d < x.rank(); ++d) {
+    kept.push_back(reduced(d) ? 1 : x.shape[d]);
+    gone.push_back(reduced(d) ? x.shape[d] : 1);
+  }
+  const auto count = ElementCount(gone);
+  WithElementType(y.type, [&]<typename T>() {
+    using Sum = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+    T* to = y.as<T>();
+    ForEachIndex(kept, [&](const Shape& outer) {
+      Sum sum = Initial<Sum>(operation.kind);
+      ForEachIndex(gone, [&](const Shape& inner) {
+        Shape index = outer;
+        for (std::size_t d = 0; d < x.rank(); ++d) index[d] += inner[d];
+        sum = Accumulate(operation.kind, sum, Convert<Sum>(x.as<T>()[Offset(x.shape, index)]));
+      });
+      const bool divides = !std::is_integral_v<Sum> || count > 0;
+      if (operation.kind == Reduce::Kind::kMean && divides) sum = sum / static_cast<Sum>(count);
+      if (operation.kind == Reduce::Kind::kL2) {
+        sum = static_cast<Sum>(std::sqrt(static_cast<double>(sum)));
+      }
+      *to++ = Convert<T>(sum);
+    });
+  });
+}
+
+void Define(const Softmax& operation, Operands inputs, const Result& y) {
+  const auto axis = static_cast<std::size_t>(operation.axis);
+  Shape lines(y.shape.begin(), y.shape.end());
+  lines[axis] = 1;
+  std::int64_t stride = 1;
+  for (std::size_t d = axis + 1; d < y.rank(); ++d) stride *= y.shape[d];
+  ForEachIndex(lines, [&](const Shape& index) {
+    const std::int64_t start = Offset(y.shape, index);
+    const float* x = inputs[0].floats() + start;
+    double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+    for (std::int64_t i = 0; i < y.shape[axis]; ++i)
+      largest = std::max(largest, double{x[i * stride]});
+    for (std::int64_t i = 0; i < y.shape[axis]; ++i) sum += std::exp(x[i * stride] - largest);
+    for (std::int64_t i = 0; i < y.shape[axis]; ++i) {
+      const double distance = x[i * stride] - largest;
+      y.floats()[start + i * stride] =
+          static_cast<float>(operation.log ? distance - std::log(sum) : std::exp(distance) / sum);
+    }
+  });
+}
+
+}  // namespace sluice::reference

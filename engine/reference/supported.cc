@@ -1,0 +1,78 @@
+#include <string>
+#include <string_view>
+#include <variant>
+
+#include "absl/strings/str_format.h"
+#include "engine/reference/definitions.h"
+
+namespace sluice::reference {
+namespace {
+
+absl::Status WantFloat(DataType type) {
+  if (type == DataType::kFloat32) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrFormat("got element type %s, want FP32", ProtocolName(type)));
+}
+
+absl::Status WantSpatial(std::size_t rank) {
+  if (rank >= 3 && rank <= 5) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrFormat("got %d spatial dimensions, want 1 to 3", static_cast<int>(rank) - 2));
+}
+
+// What differs from "floats only": the types of each operation.
+struct Check {
+  const Graph& graph;
+  const Node& node;
+
+  const Value& output() const { return graph.value(node.output); }
+
+  absl::Status operator()(const Convolution&) const { return Windows(); }
+  absl::Status operator()(const Pool&) const { return Windows(); }
+  absl::Status operator()(const Binary&) const {
+    const DataType type = output().type;
+    if (type != DataType::kBool) return absl::OkStatus();
+    return absl::UnimplementedError("got element type BOOL, want numbers");
+  }
+  absl::Status operator()(const Reduce&) const {
+    const DataType type = output().type;
+    if (type == DataType::kFloat64 || type == DataType::kInt32 || type == DataType::kInt64) {
+      return absl::OkStatus();
+    }
+    return WantFloat(type);
+  }
+  absl::Status operator()(const Gather&) const {
+    const DataType type = graph.value(*node.inputs[1]).type;
+    if (type == DataType::kInt32 || type == DataType::kInt64) return absl::OkStatus();
+    return absl::UnimplementedError(
+        absl::StrFormat("got indices of type %s, want INT32 or INT64", ProtocolName(type)));
+  }
+  absl::Status operator()(const Concat&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Transpose&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Reshape&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Slice&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Pad&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Cast&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Expand&) const { return absl::OkStatus(); }
+  template <typename Other>
+  absl::Status operator()(const Other&) const {
+    return WantFloat(output().type);
+  }
+
+  absl::Status Windows() const {
+    absl::Status types = WantFloat(output().type);
+    return types.ok() ? WantSpatial(output().shape.size()) : types;
+  }
+};
+
+}  // namespace
+
+absl::Status Supported(const Graph& graph, const Node& node) {
+  return std::visit(Check{graph, node}, node.operation);
+}
+
+void Evaluate(const Operation& operation, Operands inputs, const Result& y) {
+  std::visit([&](const auto& kind) { Define(kind, inputs, y); }, operation);
+}
+
+}  // namespace sluice::reference
