@@ -5,6 +5,7 @@
 #ifndef SLUICE_SERVER_MEMORY_LEDGER_H_
 #define SLUICE_SERVER_MEMORY_LEDGER_H_
 
+#include <cstddef>
 #include <map>
 #include <string>
 #include <string_view>
@@ -48,10 +49,15 @@ class MemoryLedger {
     std::string line;   // "base", "arena", "weights", "kernels", "requests", "import"
     std::string model;  // Empty for what serves all models.
     Bytes reserved;
+    std::size_t reservations = 0;  // How many it is made of.
   };
 
   // Fails: RESOURCE_EXHAUSTED, with what was asked, what is free, and the budget.
   absl::StatusOr<Reservation> Reserve(std::string_view line, std::string_view model, Bytes bytes);
+  // The same, for a line that may consist of at most `most` reservations.
+  // Fails: also UNAVAILABLE, there are that many.
+  absl::StatusOr<Reservation> Reserve(std::string_view line, std::string_view model, Bytes bytes,
+                                      std::size_t most);
 
   Bytes budget() const;
   Bytes reserved() const;
@@ -60,12 +66,17 @@ class MemoryLedger {
 
  private:
   friend class Reservation;
+  struct Entry {
+    Bytes reserved;
+    std::size_t reservations = 0;
+  };
   absl::Status Change(const std::string& line, const std::string& model, Bytes from, Bytes to);
+  void Release(const std::string& line, const std::string& model, Bytes bytes);
 
   const Bytes budget_;
   mutable Mutex mutex_;
   Bytes reserved_ ABSL_GUARDED_BY(mutex_);
-  std::map<std::pair<std::string, std::string>, Bytes> lines_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::pair<std::string, std::string>, Entry> lines_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sluice
