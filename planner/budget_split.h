@@ -17,9 +17,9 @@
 namespace sluice {
 
 struct SplitRequest {
-  Bytes minimum;       // Of resident bytes; most often zero, the slot's ring being shared.
-  Bytes useful;        // More than this brings nothing: all weights are resident. >= minimum.
-  double weight = 1;   // Value of a byte not read: request rate times priority. Above zero.
+  Bytes minimum;      // Of resident bytes; most often zero, the slot's ring being shared.
+  Bytes useful;       // More than this brings nothing: all weights are resident. >= minimum.
+  double weight = 1;  // Value of a byte not read: request rate times priority. Above zero.
 };
 
 // bytes[i] for requests[i]: minimum <= bytes <= useful and the sum <= budget. Small models come

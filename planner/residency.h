@@ -32,8 +32,8 @@ struct StepCost {
 // Extents are used in order: the steps of one extent are consecutive, and extent k comes before
 // k + 1. Sizes are whole pages.
 struct ReadCost {
-  Duration latency{};                // Of one read.
-  double bytes_per_second = 1.0e9;   // Reading and verifying, sustained. Above zero.
+  Duration latency{};               // Of one read.
+  double bytes_per_second = 1.0e9;  // Reading and verifying, sustained. Above zero.
 };
 
 struct StreamPlan {
