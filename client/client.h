@@ -5,8 +5,6 @@
 #ifndef SLUICE_CLIENT_CLIENT_H_
 #define SLUICE_CLIENT_CLIENT_H_
 
-#include <cstddef>
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,33 +13,32 @@
 
 #include "absl/status/statusor.h"
 #include "base/clock.h"
+#include "client/tensor.h"
 #include "open_inference.grpc.pb.h"
 #include "sluice.grpc.pb.h"
 
 namespace sluice {
 
-// A tensor as it travels: row-major, little endian.
-struct Tensor {
-  std::string name;
-  std::string datatype;  // "FP32", "INT64", ...
-  std::vector<std::int64_t> shape;
-  std::string data;
+struct ClientOptions {
+  std::optional<Duration> timeout;  // Of each call; absent: none.
 };
 
 struct InferOptions {
-  std::string version;                   // Empty: the newest.
-  std::vector<std::string> outputs;      // Empty: all.
+  std::string version;               // Empty: the newest.
+  std::vector<std::string> outputs;  // Empty: all.
   std::string id;
-  int priority = 0;
-  std::optional<Duration> timeout;       // Of the whole call.
+  int priority = 0;                 // 1 is highest; 0: the model's own.
+  std::optional<Duration> timeout;  // Of the whole call; absent: the client's.
 };
 
 // Threads: callable from several at once; calls wait for their answer.
-// Every call fails with the daemon's code and text, or UNAVAILABLE when nobody answers.
+// Every call fails with the daemon's code and text, or UNAVAILABLE when nobody answers: then
+// IsUnreachable is true of the status.
 class Client {
  public:
-  // "127.0.0.1:8001" or "unix:/run/sluice/sluice.sock". Connects at the first call.
-  explicit Client(const std::string& address);
+  // "127.0.0.1:8001" or "unix:/run/sluice/sluice.sock". Connects at the first call, directly: proxy
+  // settings of the environment are not for a daemon on the same machine.
+  explicit Client(const std::string& address, const ClientOptions& options = {});
 
   absl::StatusOr<bool> ServerLive();
   absl::StatusOr<bool> ServerReady();
@@ -51,14 +48,31 @@ class Client {
                                                                  std::string_view version);
   absl::StatusOr<inference::RepositoryIndexResponse> RepositoryIndex();
   absl::StatusOr<v1::GetMemoryResponse> GetMemory();
+
+  // Sends the values as they are; the daemon checks names, types and shapes.
+  // Fails: also INTERNAL, an answer whose tensors and bytes do not fit each other.
   absl::StatusOr<std::vector<Tensor>> Infer(std::string_view model,
                                             const std::vector<Tensor>& inputs,
                                             const InferOptions& options);
 
+  // Returns when the connection is lost or made, at the latest after `wait`. For callers that ask
+  // again.
+  void WaitForChange(Duration wait);
+
+  const std::string& address() const { return address_; }
+
  private:
+  absl::Status ToStatus(const grpc::Status& status) const;
+
+  std::string address_;
+  ClientOptions options_;
+  std::shared_ptr<grpc::Channel> channel_;  // The stubs share it; that is gRPC's contract.
   std::unique_ptr<inference::GRPCInferenceService::Stub> inference_;
   std::unique_ptr<v1::Sluice::Stub> sluice_;
 };
+
+// True when the call failed because there was no daemon to answer it.
+bool IsUnreachable(const absl::Status& status);
 
 }  // namespace sluice
 
