@@ -17,9 +17,18 @@
 namespace sluice {
 
 enum class DataType : std::uint8_t {
-  kFloat32, kFloat64, kFloat16, kBfloat16,
-  kInt8, kInt16, kInt32, kInt64,
-  kUint8, kUint16, kUint32, kUint64,
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kBfloat16,
+  kInt8,
+  kInt16,
+  kInt32,
+  kInt64,
+  kUint8,
+  kUint16,
+  kUint32,
+  kUint64,
   kBool,
 };
 

@@ -39,12 +39,12 @@ struct Unary {
     kAbs,
     kNegate,
     kErf,
-    kSoftplus,     // log(1 + exp(x))
-    kElu,          // x < 0 ? alpha * (exp(x) - 1) : x
+    kSoftplus,  // log(1 + exp(x))
+    kElu,       // x < 0 ? alpha * (exp(x) - 1) : x
     kReciprocal,
     kFloor,
     kCeil,
-    kLinear,       // alpha * x + beta
+    kLinear,  // alpha * x + beta
   };
   Kind kind = Kind::kRelu;
   float alpha = 0;
@@ -55,7 +55,15 @@ std::string_view Name(Unary::Kind kind);
 
 // y = f(a, b) for each element, with the broadcasting of numpy. Inputs: a, b.
 struct Binary {
-  enum class Kind : std::uint8_t { kAdd, kSubtract, kMultiply, kDivide, kPower, kMaximum, kMinimum };
+  enum class Kind : std::uint8_t {
+    kAdd,
+    kSubtract,
+    kMultiply,
+    kDivide,
+    kPower,
+    kMaximum,
+    kMinimum
+  };
   Kind kind = Kind::kAdd;
 };
 std::string_view Name(Binary::Kind kind);
@@ -85,8 +93,9 @@ struct Convolution {
 };
 
 // Inputs: a [..., K] (leading dimensions are rows), c: b, c: bias [N] (may be absent), c: weight
-// scale [N] (may be absent), then whatever epilogues name. b is [K, N], or [N, K] when transposed_b.
-// The output is a's leading dimensions and N. Bias and scale already contain alpha and beta.
+// scale [N] (may be absent), then whatever epilogues name. b is [K, N], or [N, K] when
+// transposed_b. The output is a's leading dimensions and N. Bias and scale already contain alpha
+// and beta.
 struct FullyConnected {
   bool transposed_b = false;
   std::vector<Epilogue> epilogues;
@@ -148,11 +157,16 @@ struct Pad {
   float value = 0;
 };
 
-// Input: x [N, C, spatial...]; the output's shape gives the sizes. Input coordinates come from output
-// ones by `coordinates`, with scale[d] = output / input size as the file stated it.
+// Input: x [N, C, spatial...]; the output's shape gives the sizes. Input coordinates come from
+// output ones by `coordinates`, with scale[d] = output / input size as the file stated it.
 struct Resize {
   enum class Mode : std::uint8_t { kNearest, kLinear, kCubic };
-  enum class Coordinates : std::uint8_t { kHalfPixel, kPytorchHalfPixel, kAlignCorners, kAsymmetric };
+  enum class Coordinates : std::uint8_t {
+    kHalfPixel,
+    kPytorchHalfPixel,
+    kAlignCorners,
+    kAsymmetric
+  };
   enum class Rounding : std::uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
   Mode mode = Mode::kNearest;
   Coordinates coordinates = Coordinates::kHalfPixel;

@@ -3,8 +3,9 @@
 // An ONNX file becomes a Graph. Opsets 1 to 21, each operator with the meaning of its version.
 //
 // The file is never parsed or mapped whole: a walk over the wire format (as
-// the Protocol Buffers encoding defines it) locates the initialisers and leaves them where they are; the rest, which is small, is
-// parsed. Constants of the graph are windows into the file, or into its external data files.
+// the Protocol Buffers encoding defines it) locates the initialisers and leaves them where they
+// are; the rest, which is small, is parsed. Constants of the graph are windows into the file, or
+// into its external data files.
 
 #ifndef SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_
 #define SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_
