@@ -1,0 +1,24 @@
+// server/infer_call.h
+//
+// One ModelInfer call from its bytes to its answer:
+//   measure -> find the model -> admit the memory -> parse -> check -> queue and run -> answer
+
+#ifndef SLUICE_SERVER_INFER_CALL_H_
+#define SLUICE_SERVER_INFER_CALL_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "server/model_service.h"
+#include "server/wire_statistics.h"
+
+namespace sluice {
+
+// Starts the call; the reactor deletes itself when gRPC is done with it. `request` is emptied as
+// soon as it has been parsed. Owns: everything given must outlive the call.
+grpc::ServerUnaryReactor* StartInferCall(grpc::CallbackServerContext& context,
+                                         grpc::ByteBuffer& request, grpc::ByteBuffer& response,
+                                         ModelService& service, WireStatistics& statistics);
+
+}  // namespace sluice
+
+#endif  // SLUICE_SERVER_INFER_CALL_H_

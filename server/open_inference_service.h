@@ -1,0 +1,58 @@
+// server/open_inference_service.h
+//
+// The Open Inference Protocol's calls, each answered by an object on gRPC's own threads.
+
+#ifndef SLUICE_SERVER_OPEN_INFERENCE_SERVICE_H_
+#define SLUICE_SERVER_OPEN_INFERENCE_SERVICE_H_
+
+#include <grpcpp/grpcpp.h>
+
+#include "open_inference.grpc.pb.h"
+#include "server/wire_state.h"
+
+namespace sluice {
+
+namespace internal {
+using Oip = inference::GRPCInferenceService;
+// ModelInfer takes bytes, so that its memory is admitted before anything is parsed.
+using OipMethods = Oip::WithCallbackMethod_ServerLive<Oip::WithCallbackMethod_ServerReady<
+    Oip::WithCallbackMethod_ModelReady<Oip::WithCallbackMethod_ServerMetadata<
+        Oip::WithCallbackMethod_ModelMetadata<Oip::WithRawCallbackMethod_ModelInfer<
+            Oip::WithCallbackMethod_RepositoryIndex<Oip::Service>>>>>>>;
+}  // namespace internal
+
+// Threads: callable from several at once.
+class OpenInferenceService final : public internal::OipMethods {
+ public:
+  // Owns: `state` must outlive the service.
+  explicit OpenInferenceService(WireState& state) : state_(state) {}
+
+  grpc::ServerUnaryReactor* ServerLive(grpc::CallbackServerContext* context,
+                                       const inference::ServerLiveRequest* request,
+                                       inference::ServerLiveResponse* response) override;
+  grpc::ServerUnaryReactor* ServerReady(grpc::CallbackServerContext* context,
+                                        const inference::ServerReadyRequest* request,
+                                        inference::ServerReadyResponse* response) override;
+  grpc::ServerUnaryReactor* ModelReady(grpc::CallbackServerContext* context,
+                                       const inference::ModelReadyRequest* request,
+                                       inference::ModelReadyResponse* response) override;
+  grpc::ServerUnaryReactor* ServerMetadata(grpc::CallbackServerContext* context,
+                                           const inference::ServerMetadataRequest* request,
+                                           inference::ServerMetadataResponse* response) override;
+  grpc::ServerUnaryReactor* ModelMetadata(grpc::CallbackServerContext* context,
+                                          const inference::ModelMetadataRequest* request,
+                                          inference::ModelMetadataResponse* response) override;
+  grpc::ServerUnaryReactor* ModelInfer(grpc::CallbackServerContext* context,
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
+  grpc::ServerUnaryReactor* RepositoryIndex(grpc::CallbackServerContext* context,
+                                            const inference::RepositoryIndexRequest* request,
+                                            inference::RepositoryIndexResponse* response) override;
+
+ private:
+  WireState& state_;
+};
+
+}  // namespace sluice
+
+#endif  // SLUICE_SERVER_OPEN_INFERENCE_SERVICE_H_

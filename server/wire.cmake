@@ -1,0 +1,30 @@
+# The wire: request codec, gRPC services, metrics. Included by CMakeLists.txt beside it.
+find_package(Protobuf REQUIRED)
+find_package(gRPC CONFIG REQUIRED)
+find_package(prometheus-cpp REQUIRED)
+find_package(civetweb REQUIRED)
+
+sluice_library(infer_codec
+  SOURCES infer_codec.cc request_size.cc typed_contents.cc
+  HEADERS infer_codec.h request_size.h typed_contents.h
+  DEPENDS sluice::base sluice::graph sluice::proto absl::status absl::statusor absl::strings
+          absl::str_format)
+
+sluice_test(infer_codec_test
+  SOURCES infer_codec_test.cc request_size_test.cc
+  DEPENDS sluice::infer_codec)
+
+sluice_fuzz_target(infer_codec_fuzz
+  SOURCES infer_codec_fuzz.cc
+  DEPENDS sluice::infer_codec
+  CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz_corpus/infer_codec)
+
+sluice_library(server
+  SOURCES answer_buffer.cc grpc_server.cc health_service.cc infer_call.cc listen_address.cc
+          open_inference_service.cc sluice_service.cc
+  HEADERS answer_buffer.h grpc_server.h grpc_status.h health_service.h infer_call.h
+          listen_address.h open_inference_service.h sluice_service.h wire_state.h wire_statistics.h
+  DEPENDS sluice::infer_codec sluice::config $<TARGET_NAME_IF_EXISTS:sluice_service>
+  PRIVATE_DEPENDS gRPC::grpc++_reflection)
+set_property(SOURCE open_inference_service.cc APPEND PROPERTY
+  COMPILE_DEFINITIONS SLUICE_VERSION="${PROJECT_VERSION}")
