@@ -20,8 +20,8 @@ namespace sluice {
 
 struct Read {
   std::uint64_t tag = 0;
-  int fd = -1;                 // An open file; who opened it keeps it open until the reap.
-  Bytes offset;                // Offset, size and address are multiples of kPageSize.
+  int fd = -1;   // An open file; who opened it keeps it open until the reap.
+  Bytes offset;  // Offset, size and address are multiples of kPageSize.
   std::span<std::byte> into;
 };
 

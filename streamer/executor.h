@@ -27,29 +27,15 @@
 #include "planner/residency.h"
 #include "streamer/block_device.h"
 #include "streamer/package.h"
+#include "streamer/page_memory.h"
 
 namespace sluice {
-
-// Memory from mmap, whole pages, zero until touched, returned to the system when destroyed.
-class PageMemory {
- public:
-  PageMemory() = default;
-  // Fails: RESOURCE_EXHAUSTED.
-  static absl::StatusOr<PageMemory> Map(Bytes size);
-  ~PageMemory();
-  PageMemory(PageMemory&& other) noexcept;
-  PageMemory& operator=(PageMemory&& other) noexcept;
-  std::span<std::byte> span() const { return {data_, size_}; }
-
- private:
-  std::byte* data_ = nullptr;
-  std::size_t size_ = 0;
-};
 
 // A program, its package, its activation plan, and those weights that stay in memory.
 // Threads: SetResidents on the compute team, between inferences; the rest from anywhere.
 class StreamedModel {
  public:
+  // Requires: steps use extents in order, and the package has the program's extents.
   StreamedModel(std::unique_ptr<Program> program, std::shared_ptr<const Package> package,
                 OffsetPlan activations);
   ~StreamedModel();
@@ -71,14 +57,15 @@ class StreamedModel {
   std::shared_ptr<const Package> package_;
   OffsetPlan activations_;
   std::vector<Bytes> extent_bytes_;
-  std::vector<PageMemory> residents_;  // Empty for a streamed one.
+  std::vector<std::optional<StepIndex>> last_step_;  // By extent; none when no step uses it.
+  std::vector<PageMemory> residents_;                // Empty for a streamed one.
   std::atomic<std::uint64_t> resident_bytes_{0};
 };
 
 struct InferenceStats {
   Duration total{};
-  Duration stall{};        // Time that ready steps waited for their weights.
-  Bytes streamed;          // Read from the SSD.
+  Duration stall{};  // Time that ready steps waited for their weights.
+  Bytes streamed;    // Read from the SSD.
   std::size_t reads = 0;
 };
 
@@ -90,12 +77,16 @@ using StepGate = std::function<absl::Status(StepIndex)>;
 class Executor {
  public:
   struct Options {
-    bool io_uring = true;            // False, or refused by the kernel: the thread pool.
+    bool io_uring = true;  // False, or refused by the kernel: the thread pool.
     std::size_t queue_depth = 8;
-    Bytes read_size = 1_MiB;         // Larger extents are read by several reads in flight together.
+    Bytes read_size = 1_MiB;  // Larger extents are read by several reads in flight together.
   };
   // Starts the reader thread, which reads and verifies.
   static absl::StatusOr<std::unique_ptr<Executor>> Open(const Options& options);
+  // The same on a device of the caller's, such as the simulator; of the options only read_size
+  // counts.
+  static std::unique_ptr<Executor> OpenOn(std::unique_ptr<BlockDevice> device,
+                                          const Options& options);
   ~Executor();
 
   std::string_view device_name() const;
@@ -114,18 +105,20 @@ class Executor {
   // tensor; `outputs` likewise, written only when the answer is OK; an empty span is an output that
   // nobody wants.
   // Fails: DATA_LOSS, an extent does not match its checksum (names package and extent);
-  //        FAILED_PRECONDITION, the arena is too small for this model; what `gate` returns; UNAVAILABLE,
-  //        the disk failed. The next inference starts clean in every case.
+  //        FAILED_PRECONDITION, the arena is too small for this model; what `gate` returns;
+  //        UNAVAILABLE, the disk failed. The next inference starts clean in every case.
   absl::StatusOr<InferenceStats> Run(StreamedModel& model,
                                      std::span<const std::span<const std::byte>> inputs,
                                      std::span<const std::span<std::byte>> outputs,
                                      const StepGate& gate);
 
   // Compute time of each step, the median of `rounds` inferences on zeros, weights as they are now,
-  // stalls taken out.
+  // stalls taken out. Requires: rounds >= 1. Fails: as Run.
   absl::StatusOr<std::vector<StepCost>> Profile(StreamedModel& model, int rounds);
 
-  // Reading and verifying, measured on the package's own extents (some tens of MiB at most).
+  // Reading and verifying, measured on the package's own extents (some tens of MiB at most), which
+  // pass through the arena; those larger than it are left out.
+  // Fails: FAILED_PRECONDITION, no extent fits the arena; as Run.
   absl::StatusOr<ReadCost> MeasureReads(StreamedModel& model);
 
  private:

@@ -24,9 +24,9 @@
 namespace sluice {
 
 struct ExtentRecord {
-  Bytes offset;                  // In the file; a multiple of kPageSize.
-  Bytes size;                    // Payload. What follows up to the next page is zero.
-  std::uint64_t checksum = 0;    // XXH3-64 of the payload and its padding, whole pages.
+  Bytes offset;                // In the file; a multiple of kPageSize.
+  Bytes size;                  // Payload. What follows up to the next page is zero.
+  std::uint64_t checksum = 0;  // XXH3-64 of the payload and its padding, whole pages.
 };
 
 // Everything that the package's bytes depend on, in readable form: source files with size and
@@ -72,10 +72,11 @@ struct BuildOptions {
   std::span<std::byte> staging;
 };
 
-// Packs every extent in order into a temporary file beside `path`, syncs it and renames it there, so
-// that a file of that name is always whole. `pack` fills its span with one extent's payload.
+// Packs every extent in order into a temporary file beside `path`, syncs it and renames it there,
+// so that a file of that name is always whole. `pack` fills its span with one extent's payload.
 // Leaves nothing in the page cache. Removes the temporary file when it fails.
-// Fails: what `pack` or progress return; RESOURCE_EXHAUSTED, disk full; UNAVAILABLE, cannot write there.
+// Fails: what `pack` or progress return; RESOURCE_EXHAUSTED, disk full; UNAVAILABLE, cannot write
+// there.
 absl::Status BuildPackage(
     const std::filesystem::path& path, const PackageIdentity& identity,
     std::span<const Bytes> extent_sizes,

@@ -1,0 +1,124 @@
+#include "streamer/package.h"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "streamer/checksum.h"
+#include "streamer/package_format.h"
+#include "streamer/page_memory.h"
+
+namespace sluice {
+namespace {
+
+// Reads all of `into` or says how far it came: bytes, or -errno.
+std::int64_t ReadFully(int fd, std::size_t offset, std::span<std::byte> into) {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got =
+        ::pread(fd, into.data() + done, into.size() - done, static_cast<off_t>(offset + done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return -errno;
+    if (got == 0) break;
+    done += static_cast<std::size_t>(got);
+  }
+  return static_cast<std::int64_t>(done);
+}
+
+// The same message with the path in front.
+absl::Status About(const std::filesystem::path& path, const absl::Status& status) {
+  return absl::Status(status.code(),
+                      absl::StrFormat("package \"%s\": %s", path.native(), status.message()));
+}
+
+absl::Status CannotRead(int error) {
+  const std::string message = absl::StrFormat("cannot read: %s", std::strerror(error));
+  if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
+  if (error == EIO) return absl::DataLossError(message);
+  return absl::UnavailableError(message);
+}
+
+// Maps and reads the first `size` bytes.
+absl::StatusOr<PageMemory> ReadHead(int fd, Bytes size) {
+  SLUICE_ASSIGN_OR_RETURN(PageMemory memory, PageMemory::Map(size));
+  const std::int64_t got = ReadFully(fd, 0, memory.span());
+  if (got < 0) return CannotRead(static_cast<int>(-got));
+  if (static_cast<std::size_t>(got) < memory.span().size()) {
+    return absl::DataLossError(
+        absl::StrFormat("the file has %d bytes, want at least %d", got, memory.span().size()));
+  }
+  return memory;
+}
+
+absl::StatusOr<std::vector<ExtentRecord>> ReadMetadata(int fd, Bytes file_size,
+                                                       const PackageIdentity& identity,
+                                                       std::span<const Bytes> extent_sizes) {
+  SLUICE_ASSIGN_OR_RETURN(const PageMemory first, ReadHead(fd, kPageSize));
+  SLUICE_ASSIGN_OR_RETURN(const PackageHeader header, DecodeHeader(first.span(), file_size));
+  {
+    const Bytes end = LayOutPackage(header.identity_size, 0).data;
+    SLUICE_ASSIGN_OR_RETURN(const PageMemory head, ReadHead(fd, end));
+    SLUICE_RETURN_IF_ERROR(CheckIdentity(header, head.span(), identity.text));
+  }
+  if (header.extents != extent_sizes.size()) {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("it has %d extents, want %d", header.extents, extent_sizes.size()));
+  }
+  const std::vector<ExtentRecord> wanted = PlaceExtents(header.identity_size, extent_sizes);
+  const Bytes data = LayOutPackage(header.identity_size, header.extents).data;
+  SLUICE_ASSIGN_OR_RETURN(const PageMemory metadata, ReadHead(fd, data));
+  SLUICE_ASSIGN_OR_RETURN(std::vector<ExtentRecord> records,
+                          DecodeTable(header, metadata.span(), wanted));
+  if (PackageSize(header.identity_size, records) != file_size) {
+    return absl::DataLossError(absl::StrFormat("the file has %d bytes, want %d", file_size.count(),
+                                               PackageSize(header.identity_size, records).count()));
+  }
+  return records;
+}
+
+}  // namespace
+
+std::string PackageIdentity::FileName() const {
+  return absl::StrFormat("%016x.sluice", Checksum(std::as_bytes(std::span(text))));
+}
+
+Package::~Package() {
+  if (fd_ >= 0) ::close(fd_);
+}
+
+absl::StatusOr<std::shared_ptr<const Package>> Package::Open(const std::filesystem::path& path,
+                                                             const PackageIdentity& identity,
+                                                             std::span<const Bytes> extent_sizes) {
+  const std::shared_ptr<Package> package(new Package());
+  package->path_ = path;
+  constexpr int kFlags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+  package->fd_ = ::open(path.c_str(), kFlags | O_DIRECT);
+  package->direct_ = package->fd_ >= 0;
+  if (!package->direct_ && errno == EINVAL) package->fd_ = ::open(path.c_str(), kFlags);
+  if (package->fd_ < 0) return About(path, CannotRead(errno));
+  struct stat info {};
+  if (::fstat(package->fd_, &info) != 0) return About(path, CannotRead(errno));
+  if (!S_ISREG(info.st_mode)) {
+    return About(path, absl::DataLossError("it is not a regular file"));
+  }
+  // It kept a pipe from holding us up; a read of the disk may wait.
+  ::fcntl(package->fd_, F_SETFL, ::fcntl(package->fd_, F_GETFL) & ~O_NONBLOCK);
+  package->file_size_ = Bytes::Of(static_cast<std::uint64_t>(info.st_size));
+  if (!package->direct_) ::posix_fadvise(package->fd_, 0, 0, POSIX_FADV_RANDOM);
+  absl::StatusOr<std::vector<ExtentRecord>> records =
+      ReadMetadata(package->fd_, package->file_size_, identity, extent_sizes);
+  if (!package->direct_) ::posix_fadvise(package->fd_, 0, 0, POSIX_FADV_DONTNEED);
+  if (!records.ok()) return About(path, records.status());
+  package->extents_ = *std::move(records);
+  return package;
+}
+
+}  // namespace sluice
