@@ -2,8 +2,8 @@
 //
 // Kernels of our own on row-major tensors, for what a vendor's library lacks or does no better:
 // element-wise with broadcasting, moves (transpose, slice, concat, pad, gather, expand), resize,
-// reductions, softmax. The arithmetic of each element is a functor (functors.h) that a GPU kernel
-// can share.
+// reductions, softmax, pools, matrix products. The arithmetic of each element is a functor
+// (functors.h) that a GPU kernel can share.
 //
 // Threads: a kernel runs on the compute team's leader and splits its work over the team (OpenMP);
 // the same shapes and team give the same bits.
@@ -15,6 +15,7 @@
 #include <functional>
 #include <span>
 #include <string>
+#include <string_view>
 
 #include "absl/status/statusor.h"
 #include "model/graph.h"
@@ -37,6 +38,10 @@ struct Kernel {
 // Binds shapes, types and attributes; does not keep the graph.
 // Fails: UNIMPLEMENTED, no kernel for this operation or type; the message says which.
 absl::StatusOr<Kernel> MakeKernel(const Graph& graph, const Node& node);
+
+// The instruction set of the kernels on this machine, for fingerprints: their results differ in the
+// last bits between one and another.
+std::string_view KernelIsa();
 
 }  // namespace sluice
 
