@@ -125,6 +125,7 @@ class GrpcServer::Impl {
   }
 
   const std::vector<std::string>& addresses() const { return addresses_; }
+  const WireStatistics& statistics() const { return state_.statistics; }
 
  private:
   // What the model service calls: it outlives us and keeps its listeners.
@@ -182,5 +183,6 @@ GrpcServer::~GrpcServer() = default;
 void GrpcServer::BeginShutdown() { impl_->BeginShutdown(); }
 void GrpcServer::Shutdown(Instant until) { impl_->Shutdown(until); }
 const std::vector<std::string>& GrpcServer::addresses() const { return impl_->addresses(); }
+const WireStatistics& GrpcServer::statistics() const { return impl_->statistics(); }
 
 }  // namespace sluice

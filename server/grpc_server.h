@@ -14,6 +14,7 @@
 #include "base/clock.h"
 #include "server/config.h"
 #include "server/model_service.h"
+#include "server/wire_statistics.h"
 
 namespace sluice {
 
@@ -33,6 +34,9 @@ class GrpcServer {
 
   // Addresses as bound ("127.0.0.1:41234" for port 0), in the configuration's order.
   const std::vector<std::string>& addresses() const;
+
+  // What the wire answered by itself, for the metrics page.
+  const WireStatistics& statistics() const;
 
  private:
   class Impl;

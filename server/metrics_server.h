@@ -11,14 +11,18 @@
 
 #include "absl/status/statusor.h"
 #include "server/model_service.h"
+#include "server/wire_statistics.h"
 
 namespace sluice {
 
 class MetricsServer {
  public:
-  // Owns: `service` must outlive the server. Fails: UNAVAILABLE, the address cannot be bound.
+  // `wire` counts what never reached a model (GrpcServer::statistics); null without a wire.
+  // Owns: `service` and `wire` must outlive the server.
+  // Fails: UNAVAILABLE, the address cannot be bound.
   static absl::StatusOr<std::unique_ptr<MetricsServer>> Start(const std::string& listen,
-                                                              const ModelService& service);
+                                                              const ModelService& service,
+                                                              const WireStatistics* wire = nullptr);
   ~MetricsServer();
   int port() const;  // As bound.
 

@@ -21,10 +21,13 @@ sluice_fuzz_target(infer_codec_fuzz
 
 sluice_library(server
   SOURCES answer_buffer.cc grpc_server.cc health_service.cc infer_call.cc listen_address.cc
-          open_inference_service.cc sluice_service.cc
+          metrics_collector.cc metrics_server.cc metrics_table.cc open_inference_service.cc
+          process_usage.cc sluice_service.cc status_page.cc
   HEADERS answer_buffer.h grpc_server.h grpc_status.h health_service.h infer_call.h
-          listen_address.h open_inference_service.h sluice_service.h wire_state.h wire_statistics.h
-  DEPENDS sluice::infer_codec sluice::config $<TARGET_NAME_IF_EXISTS:sluice_service>
-  PRIVATE_DEPENDS gRPC::grpc++_reflection)
-set_property(SOURCE open_inference_service.cc APPEND PROPERTY
+          listen_address.h metrics_collector.h metrics_server.h metrics_table.h
+          open_inference_service.h process_usage.h sluice_service.h status_page.h wire_state.h
+          wire_statistics.h
+  DEPENDS sluice::infer_codec sluice::config prometheus-cpp::core $<TARGET_NAME_IF_EXISTS:sluice_service>
+  PRIVATE_DEPENDS gRPC::grpc++_reflection civetweb::civetweb)
+set_property(SOURCE open_inference_service.cc metrics_collector.cc status_page.cc APPEND PROPERTY
   COMPILE_DEFINITIONS SLUICE_VERSION="${PROJECT_VERSION}")
