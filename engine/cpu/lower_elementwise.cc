@@ -1,0 +1,342 @@
+// Element-wise operations and the tails of other nodes, in whichever layout their inputs have.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "engine/cpu/constant_part.h"
+#include "engine/cpu/cpu_steps.h"
+#include "engine/cpu/node_lowering.h"
+#include "engine/cpu/post_ops.h"
+
+namespace sluice {
+namespace {
+
+// A place that element-wise steps work on.
+struct Elements {
+  Shape shape = {};
+  Layout layout = Layout::kPlain;
+};
+
+dnnl::memory::desc DescribeElements(const Elements& elements) {
+  if (elements.layout == Layout::kBlocked) return Describe(elements.shape, Layout::kBlocked);
+  return Describe({static_cast<std::int64_t>(ElementCount(elements.shape))}, Layout::kPlain);
+}
+
+absl::Status AddEltwise(Lowering& lowering, const std::string& name, const Elements& elements,
+                        const PostOp& op, BufferIndex from, BufferIndex to) {
+  const dnnl::memory::desc data = DescribeElements(elements);
+  SLUICE_ASSIGN_OR_RETURN(
+      const std::shared_ptr<DnnlKernel> kernel,
+      lowering.SharedKernel("eltwise " + KeyOf(data) + KeyOf(std::span(&op, 1)),
+                            [&]() -> absl::StatusOr<std::shared_ptr<DnnlKernel>> {
+                              SLUICE_ASSIGN_OR_RETURN(
+                                  const dnnl::eltwise_forward::primitive_desc desc, TryDnnl([&] {
+                                    return dnnl::eltwise_forward::primitive_desc(
+                                        dnnl::eltwise_forward::desc(
+                                            dnnl::prop_kind::forward_inference, op.algorithm, data,
+                                            op.alpha, op.beta),
+                                        Attributes({}), DnnlEngine());
+                                  }));
+                              return MakeDnnlKernel<dnnl::eltwise_forward>(
+                                  desc, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}});
+                            }));
+  StepDraft step{.name = name,
+                 .kernel = absl::StrFormat("eltwise %s %s", kernel->impl(),
+                                           std::string(Name(elements.layout)))};
+  const Operand source = lowering.Use(step, from);
+  const Operand result = lowering.Use(step, to);
+  lowering.AddDnnlStep(std::move(step), kernel, {source, result});
+  return absl::OkStatus();
+}
+
+// By a kernel of our own over all bytes. It must map zero to zero when there is filling.
+absl::Status AddFlatUnary(Lowering& lowering, const std::string& name, const Unary& unary,
+                          BufferIndex from, BufferIndex to, Bytes size) {
+  Graph flat;
+  const Shape shape = {static_cast<std::int64_t>(size.count() / sizeof(float))};
+  const ValueId x = flat.Add({"x", DataType::kFloat32, shape, nullptr});
+  const ValueId y = flat.Add({"y", DataType::kFloat32, shape, nullptr});
+  const Node node{name, "", unary, {x}, y};
+  SLUICE_ASSIGN_OR_RETURN(Kernel kernel, MakeKernel(flat, node));
+  StepDraft step{.name = name, .kernel = kernel.name};
+  const Operand source = lowering.Use(step, from);
+  const Operand scratch = lowering.UseScratch(step, kernel.scratch);
+  Operand result = lowering.Use(step, to);
+  if (from == to && !kernel.in_place_0) {
+    return absl::UnimplementedError(kernel.name + " does not run in place");
+  }
+  step.run =
+      std::make_unique<RowMajorStep>(std::move(kernel), std::vector{source}, result, scratch);
+  lowering.AddStep(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status AddUnary(Lowering& lowering, const std::string& name, const Elements& elements,
+                      const Unary& unary, BufferIndex from, BufferIndex to) {
+  const std::vector<PostOp> chain = EltwiseChain(unary);
+  if (chain.empty()) {
+    const Value stored{name, DataType::kFloat32, elements.shape, nullptr};
+    return AddFlatUnary(lowering, name, unary, from, to, StorageBytes(stored, elements.layout));
+  }
+  for (const PostOp& op : chain) {
+    SLUICE_RETURN_IF_ERROR(AddEltwise(lowering, name, elements, op, from, to));
+    from = to;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::shared_ptr<DnnlKernel>> BinaryKernel(Lowering& lowering,
+                                                         dnnl::algorithm algorithm,
+                                                         const dnnl::memory::desc& a,
+                                                         const dnnl::memory::desc& b,
+                                                         std::span<const PostOp> post_ops) {
+  const std::string key =
+      absl::StrFormat("binary %d %s %s", static_cast<int>(algorithm), KeyOf(a), KeyOf(b)) +
+      KeyOf(post_ops);
+  return lowering.SharedKernel(key, [&]() -> absl::StatusOr<std::shared_ptr<DnnlKernel>> {
+    SLUICE_ASSIGN_OR_RETURN(const dnnl::binary::primitive_desc desc, TryDnnl([&] {
+                              return dnnl::binary::primitive_desc(
+                                  dnnl::binary::desc(algorithm, a, b, a), Attributes(post_ops),
+                                  DnnlEngine());
+                            }));
+    if (!IsFast(desc.impl_info_str())) return absl::UnimplementedError("no fast binary");
+    std::vector<DnnlKernel::Argument> arguments = {
+        {DNNL_ARG_SRC_0, a}, {DNNL_ARG_SRC_1, b}, {DNNL_ARG_DST, a}};
+    for (const DnnlKernel::Argument& argument : PostOpArguments(post_ops)) {
+      arguments.push_back(argument);
+    }
+    return MakeDnnlKernel<dnnl::binary>(desc, std::move(arguments));
+  });
+}
+
+// One operation of a tail: an addition or multiplication of a constant for each channel or of a
+// value, or a function.
+struct Link {
+  dnnl::algorithm algorithm = dnnl::algorithm::undef;  // Of a binary one.
+  const Value* channels = nullptr;
+  std::optional<ValueId> added = {};
+  const Unary* unary = nullptr;
+};
+
+// Emits a tail, as few steps as oneDNN's post-ops allow.
+class TailSteps {
+ public:
+  TailSteps(Lowering& lowering, const Node& node, const Tail& tail)
+      : lowering_(lowering),
+        node_(node),
+        tail_(tail),
+        data_(Describe(tail.shape, tail.layout)),
+        source_(tail.source.value_or(tail.buffer)) {
+    if (tail.scale != nullptr) {
+      links_.push_back({.algorithm = dnnl::algorithm::binary_mul, .channels = tail.scale});
+    }
+    if (tail.shift != nullptr) {
+      links_.push_back({.algorithm = dnnl::algorithm::binary_add, .channels = tail.shift});
+    }
+    for (const Epilogue& epilogue : tail.epilogues) {
+      if (epilogue.kind == Epilogue::Kind::kUnary) {
+        links_.push_back({.unary = &epilogue.unary});
+      } else {
+        links_.push_back(
+            {.algorithm = dnnl::algorithm::binary_add, .added = *node.inputs[epilogue.input]});
+      }
+    }
+  }
+
+  absl::Status Add() {
+    for (std::size_t i = 0; i < links_.size();) {
+      if (links_[i].unary != nullptr) {
+        SLUICE_RETURN_IF_ERROR(AddUnary(lowering_, StepName(node_), {tail_.shape, tail_.layout},
+                                        *links_[i].unary, source_, tail_.buffer));
+        ++i;
+      } else {
+        SLUICE_ASSIGN_OR_RETURN(const std::size_t used, AddBinary(i));
+        i += used;
+      }
+      source_ = tail_.buffer;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  dnnl::memory::desc OperandDesc(const Link& link) const {
+    if (link.channels == nullptr) return data_;
+    Shape shape(tail_.shape.size(), 1);
+    shape[1] = tail_.shape[1];
+    return Describe(shape, tail_.layout);
+  }
+
+  absl::StatusOr<Operand> OperandOf(StepDraft& step, const Link& link) {
+    if (link.added) return lowering_.Input(step, *link.added, tail_.layout);
+    Shape shape(tail_.shape.size(), 1);
+    shape[1] = tail_.shape[1];
+    return lowering_.AddWeights(step, TensorPart(*link.channels, shape, OperandDesc(link)));
+  }
+
+  // Post-ops for the links behind `first`; fewer than all when one has no equivalent.
+  std::vector<PostOp> Following(std::size_t first, std::size_t& used) const {
+    std::vector<PostOp> ops;
+    for (used = 1; first + used < links_.size(); ++used) {
+      const Link& link = links_[first + used];
+      if (link.unary != nullptr) {
+        const std::vector<PostOp> chain = EltwiseChain(*link.unary);
+        if (chain.empty()) break;
+        ops.insert(ops.end(), chain.begin(), chain.end());
+      } else {
+        ops.push_back({.kind = PostOp::Kind::kBinary,
+                       .algorithm = link.algorithm,
+                       .operand = OperandDesc(link)});
+      }
+    }
+    return ops;
+  }
+
+  // Returns how many links the step does.
+  absl::StatusOr<std::size_t> AddBinary(std::size_t first) {
+    const Link& link = links_[first];
+    std::size_t used = 1;
+    const std::vector<PostOp> following = Following(first, used);
+    absl::StatusOr<std::shared_ptr<DnnlKernel>> kernel =
+        BinaryKernel(lowering_, link.algorithm, data_, OperandDesc(link), following);
+    if (!kernel.ok()) {
+      used = 1;
+      kernel = BinaryKernel(lowering_, link.algorithm, data_, OperandDesc(link), {});
+    }
+    if (!kernel.ok()) return kernel.status();
+    StepDraft step{.name = StepName(node_),
+                   .kernel = absl::StrFormat("binary %s %s", (*kernel)->impl(),
+                                             std::string(Name(tail_.layout)))};
+    std::vector<Operand> operands;
+    operands.push_back(lowering_.Use(step, source_));
+    SLUICE_ASSIGN_OR_RETURN(const Operand second, OperandOf(step, link));
+    operands.push_back(second);
+    operands.push_back(lowering_.Use(step, tail_.buffer));
+    for (std::size_t i = first + 1; i < first + used; ++i) {
+      if (links_[i].unary != nullptr) continue;
+      SLUICE_ASSIGN_OR_RETURN(const Operand more, OperandOf(step, links_[i]));
+      operands.push_back(more);
+    }
+    lowering_.AddDnnlStep(std::move(step), *kernel, std::move(operands));
+    return used;
+  }
+
+  Lowering& lowering_;
+  const Node& node_;
+  const Tail& tail_;
+  const dnnl::memory::desc data_;
+  BufferIndex source_;  // Of the next step.
+  std::vector<Link> links_;
+};
+
+Shape AlignRank(const Shape& shape, std::size_t rank) {
+  Shape aligned(rank - shape.size(), 1);
+  aligned.insert(aligned.end(), shape.begin(), shape.end());
+  return aligned;
+}
+
+// Where oneDNN's binary finds operand b of a result of shape `result`; nothing when it cannot be
+// had in that layout.
+std::optional<Layout> LayoutOfSecond(const Value& b, const Shape& aligned, const Shape& result) {
+  if (aligned[1] == 1 && aligned != result) return Layout::kPlain;
+  if (b.constant != nullptr || b.shape.size() == result.size()) return Layout::kBlocked;
+  return std::nullopt;
+}
+
+// Adds the step and returns true, or adds nothing.
+absl::StatusOr<bool> TryBlockedBinary(Lowering& lowering, const Node& node,
+                                      const Binary& operation) {
+  const Value& result = lowering.value(node.output);
+  const auto algorithm = BinaryAlgorithm(operation.kind);
+  if (!algorithm || !CanBlock(result.type, result.shape)) return false;
+  ValueId a = *node.inputs[0], b = *node.inputs[1];
+  if (!lowering.Has(a, Layout::kBlocked) && !lowering.Has(b, Layout::kBlocked)) return false;
+  if (lowering.value(a).shape != result.shape || lowering.value(a).constant != nullptr) {
+    if (operation.kind == Binary::Kind::kSubtract || operation.kind == Binary::Kind::kDivide) {
+      return false;
+    }
+    std::swap(a, b);
+  }
+  const Value& second = lowering.value(b);
+  if (lowering.value(a).shape != result.shape || lowering.value(a).constant != nullptr) {
+    return false;
+  }
+  const Shape aligned = AlignRank(second.shape, result.shape.size());
+  const auto layout = LayoutOfSecond(second, aligned, result.shape);
+  if (!layout) return false;
+  const dnnl::memory::desc a_desc = Describe(result.shape, Layout::kBlocked);
+  const dnnl::memory::desc b_desc = Describe(aligned, *layout);
+  const auto kernel = BinaryKernel(lowering, *algorithm, a_desc, b_desc, {});
+  if (!kernel.ok()) return false;
+
+  const bool in_place = lowering.MayOverwrite(a, Layout::kBlocked);
+  StepDraft step{.name = StepName(node),
+                 .kernel = absl::StrFormat("binary %s %s", (*kernel)->impl(),
+                                           std::string(Name(Layout::kBlocked)))};
+  SLUICE_ASSIGN_OR_RETURN(const BufferIndex x, lowering.Read(a, Layout::kBlocked));
+  const Operand first = lowering.Use(step, x);
+  Operand other;
+  if (second.constant != nullptr) {
+    other = lowering.AddWeights(step, TensorPart(second, aligned, b_desc));
+  } else {
+    SLUICE_ASSIGN_OR_RETURN(other, lowering.Input(step, b, *layout));
+  }
+  Operand written = first;
+  if (in_place) {
+    lowering.WriteInto(node.output, Layout::kBlocked, x);
+  } else {
+    written = lowering.Use(step, lowering.Write(node.output, Layout::kBlocked));
+  }
+  lowering.AddDnnlStep(std::move(step), *kernel, {first, other, written});
+  return true;
+}
+
+}  // namespace
+
+absl::Status AddTail(Lowering& lowering, const Node& node, const Tail& tail) {
+  return TailSteps(lowering, node, tail).Add();
+}
+
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Unary& operation) {
+  const ValueId input = *node.inputs[0];
+  const Value& x = lowering.value(input);
+  if (x.type != DataType::kFloat32 || x.constant != nullptr || ElementCount(x.shape) == 0) {
+    return LowerRowMajor(lowering, node);
+  }
+  const Layout layout = lowering.Has(input, Layout::kBlocked) ? Layout::kBlocked : Layout::kPlain;
+  const bool in_place = lowering.MayOverwrite(input, layout);
+  SLUICE_ASSIGN_OR_RETURN(const BufferIndex from, lowering.Read(input, layout));
+  if (in_place) lowering.WriteInto(node.output, layout, from);
+  const BufferIndex to = in_place ? from : lowering.Write(node.output, layout);
+  return AddUnary(lowering, StepName(node), {x.shape, layout}, operation, from, to);
+}
+
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Binary& operation) {
+  SLUICE_ASSIGN_OR_RETURN(const bool done, TryBlockedBinary(lowering, node, operation));
+  return done ? absl::OkStatus() : LowerRowMajor(lowering, node);
+}
+
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const ChannelAffine& operation) {
+  const ValueId input = *node.inputs[0];
+  const Value& x = lowering.value(input);
+  if (x.type != DataType::kFloat32 || x.shape.size() < 2 || ElementCount(x.shape) == 0) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "channel affine of %s%s", std::string(ProtocolName(x.type)), FormatShape(x.shape)));
+  }
+  const Layout layout = lowering.Has(input, Layout::kBlocked) ? Layout::kBlocked : Layout::kPlain;
+  const bool in_place = lowering.MayOverwrite(input, layout);
+  SLUICE_ASSIGN_OR_RETURN(const BufferIndex from, lowering.Read(input, layout));
+  if (in_place) lowering.WriteInto(node.output, layout, from);
+  const BufferIndex to = in_place ? from : lowering.Write(node.output, layout);
+  return AddTail(lowering, node,
+                 {.shape = x.shape,
+                  .layout = layout,
+                  .source = from,
+                  .buffer = to,
+                  .scale = &lowering.value(*node.inputs[1]),
+                  .shift = &lowering.value(*node.inputs[2]),
+                  .epilogues = operation.epilogues});
+}
+
+}  // namespace sluice

@@ -1,0 +1,118 @@
+// Moves, and everything that kernels of our own compute.
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "engine/cpu/blocked_view.h"
+#include "engine/cpu/cpu_steps.h"
+#include "engine/cpu/node_lowering.h"
+
+namespace sluice {
+namespace {
+
+// Whether more bytes of the inputs lie blocked than plain.
+bool MostlyBlocked(const Lowering& lowering, const Node& node) {
+  Bytes blocked, plain;
+  for (const std::optional<ValueId>& input : node.inputs) {
+    if (!input || lowering.value(*input).constant != nullptr) continue;
+    const Bytes size = StorageBytes(lowering.value(*input), Layout::kPlain);
+    (lowering.Has(*input, Layout::kBlocked) ? blocked : plain) += size;
+  }
+  return blocked > plain;
+}
+
+// The input whose buffer the kernel may write its output to.
+std::optional<std::size_t> InPlaceInput(const Lowering& lowering, const Node& node,
+                                        const Kernel& kernel, std::span<const Layout> layouts,
+                                        Layout result_layout) {
+  const Bytes size = StorageBytes(lowering.value(node.output), result_layout);
+  for (const std::size_t i : {std::size_t{0}, std::size_t{1}}) {
+    if (!(i == 0 ? kernel.in_place_0 : kernel.in_place_1) || i >= node.inputs.size()) continue;
+    if (!node.inputs[i] || size == Bytes()) continue;
+    const ValueId input = *node.inputs[i];
+    if (lowering.MayOverwrite(input, layouts[i]) &&
+        StorageBytes(lowering.value(input), layouts[i]) == size) {
+      return i;
+    }
+  }
+  return std::nullopt;
+}
+
+absl::Status AddKernel(Lowering& lowering, const Node& node, Kernel kernel,
+                       std::span<const Layout> layouts, Layout result_layout) {
+  StepDraft step{.name = StepName(node), .kernel = kernel.name};
+  if (result_layout == Layout::kBlocked) step.kernel += " " + std::string(Name(result_layout));
+  const auto in_place = InPlaceInput(lowering, node, kernel, layouts, result_layout);
+  std::vector<Operand> inputs;
+  for (std::size_t i = 0; i < node.inputs.size(); ++i) {
+    inputs.emplace_back();
+    if (!node.inputs[i]) continue;
+    SLUICE_ASSIGN_OR_RETURN(inputs.back(), lowering.Input(step, *node.inputs[i], layouts[i]));
+  }
+  const Operand scratch = lowering.UseScratch(step, kernel.scratch);
+  Operand output;
+  if (in_place) {
+    output = inputs[*in_place];
+    lowering.WriteInto(node.output, result_layout, output.buffer);
+  } else {
+    output = lowering.Use(step, lowering.Write(node.output, result_layout));
+  }
+  step.run = std::make_unique<RowMajorStep>(std::move(kernel), std::move(inputs), output, scratch);
+  lowering.AddStep(std::move(step));
+  return absl::OkStatus();
+}
+
+// Channels of blocked tensors side by side, when every part fills its blocks.
+bool CanJoin(const Lowering& lowering, const Node& node, const Concat& operation) {
+  if (operation.axis != 1) return false;
+  return std::ranges::all_of(node.inputs, [&](const std::optional<ValueId>& input) {
+    const Value& part = lowering.value(*input);
+    return part.constant == nullptr && CanBlock(part.type, part.shape) &&
+           part.shape[1] % ChannelBlock() == 0;
+  });
+}
+
+}  // namespace
+
+absl::Status LowerRowMajor(Lowering& lowering, const Node& node) {
+  if (MostlyBlocked(lowering, node)) {
+    if (const auto view = ViewInBlocks(lowering.graph(), node)) {
+      absl::StatusOr<Kernel> kernel = MakeKernel(view->graph, view->node);
+      if (kernel.ok()) {
+        return AddKernel(lowering, node, *std::move(kernel), view->inputs, Layout::kBlocked);
+      }
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(Kernel kernel, MakeKernel(lowering.graph(), node));
+  const std::vector<Layout> plain(node.inputs.size(), Layout::kPlain);
+  return AddKernel(lowering, node, std::move(kernel), plain, Layout::kPlain);
+}
+
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Concat& operation) {
+  if (!CanJoin(lowering, node, operation) || !MostlyBlocked(lowering, node)) {
+    return LowerRowMajor(lowering, node);
+  }
+  StepDraft step{.name = StepName(node),
+                 .kernel = absl::StrFormat("join %s", std::string(Name(Layout::kBlocked)))};
+  const Value& result = lowering.value(node.output);
+  std::vector<JoinStep::Part> parts;
+  for (const std::optional<ValueId>& input : node.inputs) {
+    SLUICE_ASSIGN_OR_RETURN(const Operand from, lowering.Input(step, *input, Layout::kBlocked));
+    const Bytes all = StorageBytes(lowering.value(*input), Layout::kBlocked);
+    parts.push_back({from, Bytes::Of(all.count() / static_cast<std::uint64_t>(result.shape[0]))});
+  }
+  const Operand to = lowering.Use(step, lowering.Write(node.output, Layout::kBlocked));
+  step.run = std::make_unique<JoinStep>(std::move(parts), to, result.shape[0]);
+  lowering.AddStep(std::move(step));
+  return absl::OkStatus();
+}
+
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Reshape&) {
+  SLUICE_ASSIGN_OR_RETURN(const BufferIndex buffer, lowering.Read(*node.inputs[0], Layout::kPlain));
+  lowering.WriteInto(node.output, Layout::kPlain, buffer);
+  return absl::OkStatus();
+}
+
+}  // namespace sluice
