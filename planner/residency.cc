@@ -105,7 +105,7 @@ class ResidentSearch {
     resident[extent] = true;
     const Duration after = simulation_.Run(resident, ring).predicted;
     resident[extent] = false;
-    const double gain = Seconds(before - after) + Seconds(simulation_.read_time(extent)) / 64;
+    const double gain = Seconds(before - after) + Seconds(simulation_.transfer(extent)) / 64;
     const auto bytes = static_cast<double>(std::max(extents_[extent], kPageSize).count());
     return {.gain_per_byte = gain / bytes, .extent = extent, .round = round};
   }

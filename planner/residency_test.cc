@@ -75,11 +75,14 @@ TEST(SimulateStreamTest, AResidentStartHidesTheFirstReads) {
   EXPECT_EQ(plan.resident_bytes, kPageSize * 3);
 }
 
-TEST(SimulateStreamTest, EachReadPaysTheLatency) {
+TEST(SimulateStreamTest, ReadsIssuedAheadHideTheLatency) {
   const std::vector<StepCost> steps = {Step(0, 0), Step(0, 1)};
   const ReadCost read{.latency = microseconds(100), .bytes_per_second = 4096.0e3};
-  const StreamPlan plan = SimulateStream(steps, Pages({1, 1}), read, {false, false}, kPageSize * 2);
-  EXPECT_EQ(plan.predicted, microseconds(2200));
+  const StreamPlan both = SimulateStream(steps, Pages({1, 1}), read, {false, false}, kPageSize * 2);
+  EXPECT_EQ(both.predicted, microseconds(2100));
+  // The second read can only be issued when the first extent has been used.
+  const StreamPlan one = SimulateStream(steps, Pages({1, 1}), read, {false, false}, kPageSize);
+  EXPECT_EQ(one.predicted, microseconds(2200));
 }
 
 TEST(SimulateStreamTest, ASkippedTailDelaysTheRead) {

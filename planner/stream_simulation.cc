@@ -12,21 +12,25 @@ namespace {
 // Keeps sums of times far from overflow, whatever bandwidth was measured.
 constexpr Duration kLongestRead = std::chrono::hours(24);
 
-Duration ReadTime(Bytes size, const ReadCost& read) {
+Duration TransferTime(Bytes size, const ReadCost& read) {
   const double seconds = static_cast<double>(size.count()) / read.bytes_per_second;
   if (!(seconds < Seconds(kLongestRead))) return kLongestRead;
-  const auto transfer =
-      std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
-  return std::min(kLongestRead, std::max(read.latency, Duration::zero()) + transfer);
+  return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
 }  // namespace
 
 StreamSimulation::StreamSimulation(std::span<const StepCost> steps, std::span<const Bytes> extents,
                                    const ReadCost& read)
-    : extents_(extents), stages_(extents.size()), ring_(Bytes()), freed_(extents.size()) {
+    : extents_(extents),
+      stages_(extents.size()),
+      latency_(std::clamp(read.latency, Duration::zero(), kLongestRead)),
+      ring_(Bytes()),
+      freed_(extents.size()) {
   SLUICE_CHECK(read.bytes_per_second > 0);
-  for (std::size_t i = 0; i < extents.size(); ++i) stages_[i].read = ReadTime(extents[i], read);
+  for (std::size_t i = 0; i < extents.size(); ++i) {
+    stages_[i].transfer = TransferTime(extents[i], read);
+  }
   std::optional<std::size_t> last;
   for (const StepCost& step : steps) {
     compute_ += step.compute;
@@ -47,14 +51,15 @@ StreamSimulation::StreamSimulation(std::span<const StepCost> steps, std::span<co
 StreamSimulation::Outcome StreamSimulation::Run(const std::vector<bool>& resident, Bytes ring) {
   ring_.Reset(ring);
   Duration now = lead_;
-  Duration reader{};  // When the read before has ended.
+  Duration reader{};  // When the transfer before has ended.
+  Duration issued{};
   Outcome outcome;
   for (std::size_t i = 0; i < stages_.size(); ++i) {
     const Stage& stage = stages_[i];
     if (!resident[i]) {
       const RingPlace place = ring_.Place(At<ExtentIndex>(i), extents_[i]);
-      if (place.after) reader = std::max(reader, freed_[Index(*place.after)]);
-      reader += stage.read;
+      if (place.after) issued = freed_[Index(*place.after)];
+      reader = std::max(reader, issued + latency_) + stage.transfer;
       if (reader > now) {
         outcome.stall += reader - now;
         now = reader;

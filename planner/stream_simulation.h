@@ -33,19 +33,20 @@ class StreamSimulation {
   // Requires: ring >= largest extent that is not resident. Cost: O(extents).
   Outcome Run(const std::vector<bool>& resident, Bytes ring);
 
-  Duration read_time(std::size_t extent) const { return stages_[extent].read; }
+  Duration transfer(std::size_t extent) const { return stages_[extent].transfer; }
   Duration compute() const { return compute_; }  // All steps, without a stall.
 
  private:
   struct Stage {
-    Duration read{};   // Of one extent.
-    Duration use{};    // Steps that need it.
-    Duration after{};  // Steps without weights up to the next extent's first.
+    Duration transfer{};  // Of one extent.
+    Duration use{};       // Steps that need it.
+    Duration after{};     // Steps without weights up to the next extent's first.
   };
   std::span<const Bytes> extents_;
   std::vector<Stage> stages_;  // By extent.
   Duration lead_{};            // Steps before the first extent.
   Duration compute_{};
+  Duration latency_{};
   RingLayout ring_;
   std::vector<Duration> freed_;  // By extent: when its last step finished.
 };

@@ -23,7 +23,7 @@ using ::testing::HasSubstr;
 class Folder {
  public:
   Folder() {
-    std::string pattern = testing::TempDir() + "/networks_XXXXXX";
+    std::string pattern = testing::TempDir() + "/networks_" + std::string(6, 'X');
     path_ = mkdtemp(pattern.data());
   }
   ~Folder() { std::filesystem::remove_all(path_); }
