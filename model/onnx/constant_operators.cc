@@ -1,0 +1,250 @@
+// Operators whose result is known at import: constants, shapes, and logic on them.
+
+#include <cmath>
+
+#include "absl/strings/str_format.h"
+#include "base/status_macros.h"
+#include "model/host_tensor.h"
+#include "model/onnx/onnx_node.h"
+#include "model/shape_rule.h"
+
+namespace sluice {
+namespace {
+
+MaybeValue ConstantValue(OnnxNode& node) {
+  if (node.Has("value")) {
+    SLUICE_ASSIGN_OR_RETURN(const Value value, node.Tensor("value"));
+    return node.AddConstant(value.type, value.shape, value.constant);
+  }
+  if (node.Has("value_int") || node.Has("value_ints")) {
+    const bool scalar = node.Has("value_int");
+    const std::vector<std::int64_t> integers =
+        scalar ? std::vector<std::int64_t>{node.Int("value_int", 0)} : node.Ints("value_ints");
+    SLUICE_RETURN_IF_ERROR(node.attribute_error());
+    return node.AddConstant(DataType::kInt64, scalar ? Shape{} : Shape{std::ssize(integers)},
+                            InlineConstant(PackIntegers(DataType::kInt64, integers)));
+  }
+  if (node.Has("value_float") || node.Has("value_floats")) {
+    const bool scalar = node.Has("value_float");
+    const std::vector<float> floats =
+        scalar ? std::vector<float>{node.Float("value_float", 0)} : node.Floats("value_floats");
+    SLUICE_RETURN_IF_ERROR(node.attribute_error());
+    return node.AddFloats(DataType::kFloat32, scalar ? Shape{} : Shape{std::ssize(floats)}, floats);
+  }
+  return absl::UnimplementedError("its value is a string, sparse or missing");
+}
+
+MaybeValue ShapeVector(OnnxNode& node) {
+  const Shape x = node.shape(0);
+  const auto rank = static_cast<std::int64_t>(x.size());
+  const auto clamp = [&](std::int64_t at) {
+    return std::min(std::max<std::int64_t>(at < 0 ? at + rank : at, 0), rank);
+  };
+  const std::int64_t start = clamp(node.Int("start", 0));
+  const std::int64_t end = std::max(start, clamp(node.Int("end", rank)));
+  SLUICE_RETURN_IF_ERROR(node.attribute_error());
+  return node.AddIntegers({x.begin() + start, x.begin() + end});
+}
+
+MaybeValue SizeScalar(OnnxNode& node) {
+  const auto count = static_cast<std::int64_t>(ElementCount(node.shape(0)));
+  return node.AddConstant(
+      DataType::kInt64, {},
+      InlineConstant(PackIntegers(DataType::kInt64, std::span<const std::int64_t>(&count, 1))));
+}
+
+MaybeValue ConstantOfShape(OnnxNode& node) {
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, node.Integers(0));
+  if (shape.size() > 64) return absl::InvalidArgumentError("the shape has over 64 dimensions");
+  for (const std::int64_t dim : shape) {
+    if (dim < 0) {
+      return absl::InvalidArgumentError(absl::StrFormat("got the shape %s", FormatShape(shape)));
+    }
+  }
+  DataType type = DataType::kFloat32;
+  std::vector<std::byte> element(4);
+  if (node.Has("value")) {
+    SLUICE_ASSIGN_OR_RETURN(const Value value, node.Tensor("value"));
+    if (ElementCount(value.shape) != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("its value has shape %s, want one element", FormatShape(value.shape)));
+    }
+    type = value.type;
+    element.resize(static_cast<std::size_t>(SizeOf(type).count()));
+    SLUICE_RETURN_IF_ERROR(value.constant->Read(Bytes(), element));
+  }
+  SLUICE_RETURN_IF_ERROR(node.BookGenerated(TensorBytes(type, shape)));
+  return node.AddConstant(type, shape, FilledConstant(std::move(element), ElementCount(shape)));
+}
+
+template <typename T>
+absl::StatusOr<std::vector<T>> Steps(T start, T limit, T delta) {
+  const double count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
+                                 static_cast<double>(delta));
+  constexpr double kMost = 8192;  // 64 KiB of INT64.
+  if (delta == T{} || !(count <= kMost)) {
+    return absl::UnimplementedError(absl::StrFormat(
+        "got %d elements, at most %d are supported",
+        static_cast<std::int64_t>(std::min(count, 1e18)), static_cast<std::int64_t>(kMost)));
+  }
+  std::vector<T> steps;
+  for (double i = 0; i < count; ++i)
+    steps.push_back(static_cast<T>(start + static_cast<T>(i) * delta));
+  return steps;
+}
+
+MaybeValue Range(OnnxNode& node) {
+  for (std::size_t i = 0; i < 3; ++i) {
+    if (ElementCount(node.shape(i)) != 1 || node.at(i).type != node.at(0).type) {
+      return absl::InvalidArgumentError("start, limit and delta must be scalars of one type");
+    }
+  }
+  const DataType type = node.at(0).type;
+  if (IsFloat(type)) {
+    SLUICE_ASSIGN_OR_RETURN(const auto start, node.Numbers(0));
+    SLUICE_ASSIGN_OR_RETURN(const auto limit, node.Numbers(1));
+    SLUICE_ASSIGN_OR_RETURN(const auto delta, node.Numbers(2));
+    SLUICE_ASSIGN_OR_RETURN(const auto steps, Steps(start[0], limit[0], delta[0]));
+    return node.AddFloats(type, {std::ssize(steps)}, steps);
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto start, node.Integers(0));
+  SLUICE_ASSIGN_OR_RETURN(const auto limit, node.Integers(1));
+  SLUICE_ASSIGN_OR_RETURN(const auto delta, node.Integers(2));
+  SLUICE_ASSIGN_OR_RETURN(const auto steps, Steps(start[0], limit[0], delta[0]));
+  return node.AddConstant(type, {std::ssize(steps)}, InlineConstant(PackIntegers(type, steps)));
+}
+
+absl::Status NeedSmallConstant(OnnxNode& node, std::size_t i) {
+  SLUICE_RETURN_IF_ERROR(node.NeedConstant(i));
+  if (node.at(i).constant->size() <= kMaxFolded) return absl::OkStatus();
+  return absl::UnimplementedError(
+      absl::StrFormat("input %d is a constant above %s", i, FormatBytes(kMaxFolded)));
+}
+
+absl::StatusOr<Shape> CommonShape(std::initializer_list<Shape> shapes) {
+  Shape common;
+  for (const Shape& shape : shapes) {
+    const std::optional<Shape> wider = BroadcastShape(common, shape);
+    if (!wider || ElementCount(*wider) > kMaxFolded.count()) {
+      return absl::InvalidArgumentError("the inputs do not broadcast to a small shape");
+    }
+    common = *wider;
+  }
+  return common;
+}
+
+// Elements as doubles, whatever the type: exact for what shapes are made of.
+absl::StatusOr<std::vector<double>> Doubles(const Value& value) {
+  if (IsFloat(value.type)) {
+    SLUICE_ASSIGN_OR_RETURN(const auto floats, ReadFloats(value));
+    return std::vector<double>(floats.begin(), floats.end());
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto integers, ReadIntegers(value));
+  return std::vector<double>(integers.begin(), integers.end());
+}
+
+enum class Logic : std::uint8_t {
+  kEqual,
+  kLess,
+  kLessOrEqual,
+  kGreater,
+  kGreaterOrEqual,
+  kAnd,
+  kOr
+};
+
+bool Decide(Logic logic, double a, double b) {
+  switch (logic) {
+    case Logic::kEqual:
+      return a == b;
+    case Logic::kLess:
+      return a < b;
+    case Logic::kLessOrEqual:
+      return a <= b;
+    case Logic::kGreater:
+      return a > b;
+    case Logic::kGreaterOrEqual:
+      return a >= b;
+    case Logic::kAnd:
+      return a != 0 && b != 0;
+    case Logic::kOr:
+      return a != 0 || b != 0;
+  }
+  return false;
+}
+
+template <Logic logic>
+MaybeValue Compare(OnnxNode& node) {
+  SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, 0));
+  SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, 1));
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape, CommonShape({node.shape(0), node.shape(1)}));
+  SLUICE_ASSIGN_OR_RETURN(const auto a, Doubles(node.at(0)));
+  SLUICE_ASSIGN_OR_RETURN(const auto b, Doubles(node.at(1)));
+  const auto ia = BroadcastIndices(node.shape(0), shape),
+             ib = BroadcastIndices(node.shape(1), shape);
+  std::vector<std::int64_t> result(ia.size());
+  for (std::size_t i = 0; i < ia.size(); ++i) result[i] = Decide(logic, a[ia[i]], b[ib[i]]) ? 1 : 0;
+  return node.AddConstant(DataType::kBool, shape,
+                          InlineConstant(PackIntegers(DataType::kBool, result)));
+}
+
+MaybeValue Not(OnnxNode& node) {
+  SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, 0));
+  SLUICE_ASSIGN_OR_RETURN(auto elements, node.Integers(0));
+  for (std::int64_t& element : elements) element = element == 0 ? 1 : 0;
+  return node.AddConstant(DataType::kBool, node.shape(0),
+                          InlineConstant(PackIntegers(DataType::kBool, elements)));
+}
+
+MaybeValue Where(OnnxNode& node) {
+  for (std::size_t i = 0; i < 3; ++i) SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, i));
+  if (node.at(1).type != node.at(2).type) {
+    return absl::InvalidArgumentError("the two choices have different types");
+  }
+  SLUICE_ASSIGN_OR_RETURN(const Shape shape,
+                          CommonShape({node.shape(0), node.shape(1), node.shape(2)}));
+  SLUICE_ASSIGN_OR_RETURN(const auto condition, node.Integers(0));
+  const auto ic = BroadcastIndices(node.shape(0), shape);
+  const auto ia = BroadcastIndices(node.shape(1), shape);
+  const auto ib = BroadcastIndices(node.shape(2), shape);
+  const DataType type = node.at(1).type;
+  const auto choose = [&](const auto& a, const auto& b) {
+    auto result = a;
+    result.resize(ic.size());
+    for (std::size_t i = 0; i < ic.size(); ++i) {
+      result[i] = condition[ic[i]] != 0 ? a[ia[i]] : b[ib[i]];
+    }
+    return result;
+  };
+  if (IsFloat(type)) {
+    SLUICE_ASSIGN_OR_RETURN(const auto a, node.Numbers(1));
+    SLUICE_ASSIGN_OR_RETURN(const auto b, node.Numbers(2));
+    return node.AddFloats(type, shape, choose(a, b));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto a, node.Integers(1));
+  SLUICE_ASSIGN_OR_RETURN(const auto b, node.Integers(2));
+  return node.AddConstant(type, shape, InlineConstant(PackIntegers(type, choose(a, b))));
+}
+
+constexpr OnnxOperator kOperators[] = {
+    {"Constant", 0, 0, ConstantValue},
+    {"Shape", 1, 1, ShapeVector},
+    {"Size", 1, 1, SizeScalar},
+    {"ConstantOfShape", 1, 1, ConstantOfShape},
+    {"Range", 3, 3, Range},
+    {"Equal", 2, 2, Compare<Logic::kEqual>},
+    {"Less", 2, 2, Compare<Logic::kLess>},
+    {"LessOrEqual", 2, 2, Compare<Logic::kLessOrEqual>},
+    {"Greater", 2, 2, Compare<Logic::kGreater>},
+    {"GreaterOrEqual", 2, 2, Compare<Logic::kGreaterOrEqual>},
+    {"And", 2, 2, Compare<Logic::kAnd>},
+    {"Or", 2, 2, Compare<Logic::kOr>},
+    {"Not", 1, 1, Not},
+    {"Where", 3, 3, Where},
+};
+
+}  // namespace
+
+std::span<const OnnxOperator> ConstantOperators() { return kOperators; }
+
+}  // namespace sluice
