@@ -10,6 +10,7 @@
 #include <chrono>
 #include <filesystem>
 #include <functional>
+#include <ostream>
 #include <random>
 #include <set>
 #include <string>
@@ -32,6 +33,7 @@ constexpr std::size_t kPage = kPageSize.count();
 struct Kind {
   std::string name;
   std::function<absl::StatusOr<std::unique_ptr<BlockDevice>>()> open;
+  friend void PrintTo(const Kind& kind, std::ostream* out) { *out << kind.name; }
 };
 
 class BlockDeviceTest : public testing::TestWithParam<Kind> {

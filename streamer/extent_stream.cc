@@ -13,8 +13,10 @@
 namespace sluice {
 namespace {
 
-// Of one piece: reads that bring nothing or an error, before the extent is given up.
+// Of one piece, before the extent is given up: reads that bring nothing or an error, and reads that
+// bring less than a page, which is allowed but must end.
 constexpr int kMaxFailures = 4;
+constexpr int kMaxScraps = 64;
 
 Bytes PageFloor(Bytes size) { return Bytes::Of(size.count() & ~(kPageSize.count() - 1)); }
 
@@ -226,16 +228,18 @@ absl::Status ExtentStream::Complete(const Completion& completion) {
   const Bytes wanted = request.end - request.begin;
   const Bytes got = std::min(Bytes::Of(static_cast<std::uint64_t>(completion.result)), wanted);
   ++counters_.reads;
-  counters_.read += got;
   if (got == wanted) {
+    counters_.read += got;
     request.active = false;
     done_[targets_[request.target].first_piece + request.piece] = 1;
     return absl::OkStatus();
   }
   // The rest is asked for from the last whole page on, as the device wants it.
   const Bytes whole = PageFloor(got);
+  counters_.read += whole;
   request.begin += whole;
-  if (whole == Bytes() && ++request.failures == kMaxFailures) return Failure(request, 0);
+  if (got == Bytes() && ++request.failures == kMaxFailures) return Failure(request, 0);
+  if (whole == Bytes() && ++request.scraps == kMaxScraps) return Failure(request, 0);
   return absl::OkStatus();
 }
 

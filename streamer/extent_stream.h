@@ -55,7 +55,7 @@ struct StreamJob {
 
 struct StreamCounters {
   std::size_t reads = 0;  // Completed.
-  Bytes read;             // By them.
+  Bytes read;             // By them; a damaged extent counts again.
 };
 
 class ExtentStream {
@@ -115,6 +115,7 @@ class ExtentStream {
     std::size_t target = 0, piece = 0;
     Bytes begin, end;  // What is missing, counted from the extent's start.
     int failures = 0;
+    int scraps = 0;  // Reads of less than a page.
   };
 
   std::size_t Pieces(Bytes size) const;
