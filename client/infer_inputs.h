@@ -35,11 +35,12 @@ absl::StatusOr<double> ParseNumber(std::string_view text);
 absl::StatusOr<std::array<double, 3>> ParseThreeNumbers(std::string_view text);
 
 struct InputArguments {
-  std::vector<NamedFile> files;
-  std::string folder;                 // A tensor set.
-  bool zeros = false;                 // For inputs that nothing else gives.
-  std::optional<std::uint64_t> seed;  // Likewise, random values; the same seed, the same values.
-  PictureOptions picture;
+  std::vector<NamedFile> files = {};
+  std::string folder = {};  // A tensor set.
+  bool zeros = false;       // For inputs that nothing else gives.
+  std::optional<std::uint64_t> seed =
+      {};  // Likewise, random values; the same seed, the same values.
+  PictureOptions picture = {};
 };
 
 struct LoadedInputs {

@@ -24,7 +24,7 @@ enum class Layout { kNchw, kNhwc };
 enum class ChannelOrder { kRgb, kBgr };
 
 struct PictureOptions {
-  std::optional<Layout> layout;  // Absent: guessed from the shape.
+  std::optional<Layout> layout = {};  // Absent: guessed from the shape.
   ChannelOrder order = ChannelOrder::kRgb;
   double scale = 1;
   std::array<double, 3> mean = {0, 0, 0};       // Red, green, blue, whatever the order.
