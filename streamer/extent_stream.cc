@@ -36,7 +36,8 @@ std::size_t ExtentStream::Pieces(Bytes size) const {
 
 void ExtentStream::Reserve(std::size_t targets, Bytes bytes) {
   done_.reserve(Pieces(bytes) + targets);
-  if (targets <= targets_.capacity()) return;
+  if (targets <= reserved_) return;
+  reserved_ = targets;
   targets_.reserve(targets);
   // The layout keeps the memory that it once had.
   ring_.Reset(Bytes());

@@ -133,6 +133,7 @@ class ExtentStream {
   StreamJob job_;
   RingLayout ring_{Bytes()};
   std::vector<Target> targets_;
+  std::size_t reserved_ = 0;        // Targets.
   std::vector<std::uint8_t> done_;  // By piece.
   std::vector<Request> requests_;   // As many as the device's queue is deep; a tag is an index.
   std::vector<Completion> completions_;

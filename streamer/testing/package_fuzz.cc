@@ -1,0 +1,79 @@
+// Opens any bytes as a package: an error, or extents that are the ones wanted and lie in the file.
+// The bytes are tried as they are, and with their checksums made right, so that what lies behind
+// the checksums is reached too.
+
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/check.h"
+#include "streamer/checksum.h"
+#include "streamer/package.h"
+#include "streamer/package_format.h"
+
+namespace sluice {
+namespace {
+
+constexpr std::size_t kMostBytes = 1 << 20;
+
+const PackageIdentity kIdentity{"fuzz\n"};
+const std::vector<Bytes> kSizes = {Bytes::Of(10), kPageSize};
+
+void TryOpen(std::span<const std::byte> file) {
+  const int fd = ::memfd_create("package", MFD_CLOEXEC);
+  SLUICE_CHECK(fd >= 0);
+  SLUICE_CHECK(::write(fd, file.data(), file.size()) == static_cast<ssize_t>(file.size()));
+  const auto package = Package::Open("/proc/self/fd/" + std::to_string(fd), kIdentity, kSizes);
+  if (package.ok()) {
+    SLUICE_CHECK((*package)->extents().size() == kSizes.size());
+    for (std::size_t i = 0; i < kSizes.size(); ++i) {
+      const ExtentRecord& record = (*package)->extents()[i];
+      SLUICE_CHECK(record.size == kSizes[i]);
+      SLUICE_CHECK(record.offset.count() % kPageSize.count() == 0);
+      SLUICE_CHECK(record.offset + AlignUp(record.size, kPageSize) <= Bytes::Of(file.size()));
+    }
+  } else {
+    SLUICE_CHECK(package.status().code() == absl::StatusCode::kDataLoss ||
+                 package.status().code() == absl::StatusCode::kFailedPrecondition);
+  }
+  ::close(fd);
+}
+
+std::uint64_t Load(std::span<const std::byte> file, std::size_t at) {
+  std::uint64_t value = 0;
+  std::memcpy(&value, file.data() + at, sizeof(value));
+  return value;
+}
+
+void Repair(std::span<std::byte> file) {
+  if (file.size() < 64) return;
+  const auto store = [file](std::size_t at, std::uint64_t value) {
+    std::memcpy(file.data() + at, &value, sizeof(value));
+  };
+  const Bytes identity = Bytes::Of(Load(file, 24));
+  const PackageLayout layout = LayOutPackage(identity, Load(file, 32));
+  if (layout.table_end <= Bytes::Of(file.size()) && identity <= layout.table) {
+    store(40, Checksum(file.subspan(64, identity.count())));
+    store(48,
+          Checksum(file.subspan(layout.table.count(), (layout.table_end - layout.table).count())));
+  }
+  store(56, Checksum(file.first(56)));
+}
+
+}  // namespace
+}  // namespace sluice
+
+extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
+  if (size > sluice::kMostBytes) return 0;
+  const auto* const begin = reinterpret_cast<const std::byte*>(data);
+  std::vector<std::byte> file(begin, begin + size);
+  sluice::TryOpen(file);
+  sluice::Repair(file);
+  sluice::TryOpen(file);
+  return 0;
+}
