@@ -1,5 +1,9 @@
 #include "engine/compute_team.h"
 
+#ifdef _OPENMP
+#include <omp.h>
+#endif
+
 #include <utility>
 
 #include "base/check.h"
@@ -43,6 +47,10 @@ void ComputeTeam::Run(const std::function<void()>& work) {
 }
 
 void ComputeTeam::Lead() {
+#ifdef _OPENMP
+  // A setting of this thread alone: other threads' regions keep theirs.
+  omp_set_num_threads(threads_);
+#endif
   for (;;) {
     std::function<void()> work;
     {
