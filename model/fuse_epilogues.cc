@@ -183,6 +183,7 @@ bool IsFusible(Kind kind) {
     case Kind::kMish:
     case Kind::kTanh:
     case Kind::kElu:
+    case Kind::kLinear:
       return true;
     default:
       return false;
