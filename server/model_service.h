@@ -84,8 +84,9 @@ class ModelService {
   MemoryReport memory() const;
 
   // Sizes the request's memory before it is read. The reservation lives as long as the request.
+  // A refusal is counted in the statistics of `model`, where one is named.
   // Fails: RESOURCE_EXHAUSTED over budget now; UNAVAILABLE too many in flight, or draining.
-  absl::StatusOr<Reservation> AdmitRequest(Bytes bytes);
+  absl::StatusOr<Reservation> AdmitRequest(Bytes bytes, std::string_view model = {});
 
   // Puts the call in the model's queue. `done` gets: OK; NOT_FOUND; UNAVAILABLE (loading, cannot be
   // loaded, queue full, draining); DEADLINE_EXCEEDED; CANCELLED; DATA_LOSS; INTERNAL.
@@ -94,6 +95,13 @@ class ModelService {
   // Reads repository and model descriptions again: new models are loaded, vanished ones unloaded,
   // changed ones loaded anew. Other keys need a restart, and a log line says so.
   void Reload(const Config& config);
+  // True while a load, a reload or a repair runs or waits.
+  bool loading() const;
+
+  // Grows while the daemon works: with every step, every packed extent, and, when idle, every turn
+  // of the compute team. Asks for such a turn; a watchdog calls it in intervals, and a number that
+  // has not changed since means that compute team or reader hang.
+  std::uint64_t Progress();
 
   // Called after each change of a model's state, on any thread; must not wait.
   void OnChange(std::function<void()> listener);
