@@ -21,7 +21,7 @@ namespace sluice {
 class TestFolder {
  public:
   TestFolder() {
-    std::string name = testing::TempDir() + "sluice-client-XXXXXX";
+    std::string name = testing::TempDir() + "sluice-client-" + std::string(6, 'X');
     SLUICE_CHECK(mkdtemp(name.data()) != nullptr);
     path_ = name;
   }
