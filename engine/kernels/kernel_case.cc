@@ -113,6 +113,11 @@ KernelCase& KernelCase::Absent() {
   return *this;
 }
 
+KernelCase& KernelCase::Constant() {
+  graph_.value(*node_.inputs.back()).constant = InlineConstant(contents_.back());
+  return *this;
+}
+
 KernelCase& KernelCase::Output(Shape shape, std::optional<DataType> type) {
   shape_ = std::move(shape);
   type_ = type;

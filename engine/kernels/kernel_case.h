@@ -61,6 +61,7 @@ class KernelCase {
   KernelCase& Floats(Shape shape, const std::vector<float>& contents);
   KernelCase& Integers(Shape shape, const std::vector<std::int64_t>& contents);
   KernelCase& Absent();
+  KernelCase& Constant();  // Makes the last input one.
   // Where the operation leaves a choice; otherwise the shape that follows is taken.
   KernelCase& Output(Shape shape, std::optional<DataType> type = {});
 
