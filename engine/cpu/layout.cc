@@ -65,9 +65,14 @@ dnnl::memory::desc Describe(const Shape& shape, Layout layout) {
 
 Bytes StorageBytes(const Value& value, Layout layout) {
   if (layout == Layout::kPlain) return TensorBytes(value.type, value.shape);
-  Shape filled = value.shape;
-  filled[1] = (filled[1] + ChannelBlock() - 1) / ChannelBlock() * ChannelBlock();
-  return TensorBytes(value.type, filled);
+  return TensorBytes(value.type, FullBlocks(value.shape));
+}
+
+Shape FullBlocks(const Shape& shape) {
+  SLUICE_CHECK(shape.size() >= 2);
+  Shape full = shape;
+  full[1] = (full[1] + ChannelBlock() - 1) / ChannelBlock() * ChannelBlock();
+  return full;
 }
 
 bool LayoutsCoincide(const Shape& shape) {

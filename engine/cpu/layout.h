@@ -34,6 +34,11 @@ dnnl::memory::desc Describe(const Shape& shape, Layout layout);
 // Bytes of a tensor, filling zeros included. Requires: for kBlocked a shape that can have it.
 Bytes StorageBytes(const Value& value, Layout layout);
 
+// The shape with its channels rounded up to whole blocks: the blocked bytes, filling included.
+// oneDNN's element-wise primitives are given this shape, because some (2.6) leave out part of a
+// tensor whose last block is not full.
+Shape FullBlocks(const Shape& shape);
+
 // True when both layouts of this shape are the same bytes in the same order.
 bool LayoutsCoincide(const Shape& shape);
 

@@ -13,78 +13,75 @@
 namespace sluice {
 namespace {
 
-// A place that element-wise steps work on.
-struct Elements {
-  Shape shape = {};
-  Layout layout = Layout::kPlain;
+// Element-wise steps see a tensor as one row, filling included.
+struct Row {
+  std::int64_t count = 0;
+  BufferIndex from{}, to{};
 };
 
-dnnl::memory::desc DescribeElements(const Elements& elements) {
-  if (elements.layout == Layout::kBlocked) return Describe(elements.shape, Layout::kBlocked);
-  return Describe({static_cast<std::int64_t>(ElementCount(elements.shape))}, Layout::kPlain);
+std::int64_t StoredElements(const Shape& shape, Layout layout) {
+  return static_cast<std::int64_t>(
+      ElementCount(layout == Layout::kBlocked ? FullBlocks(shape) : shape));
 }
 
-absl::Status AddEltwise(Lowering& lowering, const std::string& name, const Elements& elements,
-                        const PostOp& op, BufferIndex from, BufferIndex to) {
-  const dnnl::memory::desc data = DescribeElements(elements);
-  SLUICE_ASSIGN_OR_RETURN(
-      const std::shared_ptr<DnnlKernel> kernel,
-      lowering.SharedKernel("eltwise " + KeyOf(data) + KeyOf(std::span(&op, 1)),
-                            [&]() -> absl::StatusOr<std::shared_ptr<DnnlKernel>> {
-                              SLUICE_ASSIGN_OR_RETURN(
-                                  const dnnl::eltwise_forward::primitive_desc desc, TryDnnl([&] {
-                                    return dnnl::eltwise_forward::primitive_desc(
-                                        dnnl::eltwise_forward::desc(
-                                            dnnl::prop_kind::forward_inference, op.algorithm, data,
-                                            op.alpha, op.beta),
-                                        Attributes({}), DnnlEngine());
-                                  }));
-                              return MakeDnnlKernel<dnnl::eltwise_forward>(
-                                  desc, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}});
-                            }));
-  StepDraft step{.name = name,
-                 .kernel = absl::StrFormat("eltwise %s %s", kernel->impl(),
-                                           std::string(Name(elements.layout)))};
-  const Operand source = lowering.Use(step, from);
-  const Operand result = lowering.Use(step, to);
+absl::StatusOr<std::shared_ptr<DnnlKernel>> MakeEltwise(const dnnl::memory::desc& data,
+                                                        const PostOp& op) {
+  SLUICE_ASSIGN_OR_RETURN(const dnnl::eltwise_forward::primitive_desc desc, TryDnnl([&] {
+                            return dnnl::eltwise_forward::primitive_desc(
+                                dnnl::eltwise_forward::desc(dnnl::prop_kind::forward_inference,
+                                                            op.algorithm, data, op.alpha, op.beta),
+                                Attributes({}), DnnlEngine());
+                          }));
+  return MakeDnnlKernel<dnnl::eltwise_forward>(desc, {{DNNL_ARG_SRC, data}, {DNNL_ARG_DST, data}});
+}
+
+absl::Status AddEltwise(Lowering& lowering, const std::string& name, const Row& row,
+                        const PostOp& op) {
+  const dnnl::memory::desc data = Describe({row.count}, Layout::kPlain);
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<DnnlKernel> kernel,
+                          lowering.SharedKernel("eltwise " + KeyOf(data) + KeyOf(std::span(&op, 1)),
+                                                [&] { return MakeEltwise(data, op); }));
+  StepDraft step{.name = name, .kernel = "eltwise " + kernel->impl()};
+  const Operand source = lowering.Use(step, row.from);
+  const Operand result = lowering.Use(step, row.to);
   lowering.AddDnnlStep(std::move(step), kernel, {source, result});
   return absl::OkStatus();
 }
 
-// By a kernel of our own over all bytes. It must map zero to zero when there is filling.
-absl::Status AddFlatUnary(Lowering& lowering, const std::string& name, const Unary& unary,
-                          BufferIndex from, BufferIndex to, Bytes size) {
+absl::Status AddRowMajorUnary(Lowering& lowering, const std::string& name, const Row& row,
+                              const Unary& unary) {
   Graph flat;
-  const Shape shape = {static_cast<std::int64_t>(size.count() / sizeof(float))};
-  const ValueId x = flat.Add({"x", DataType::kFloat32, shape, nullptr});
-  const ValueId y = flat.Add({"y", DataType::kFloat32, shape, nullptr});
+  const ValueId x = flat.Add({"x", DataType::kFloat32, {row.count}, nullptr});
+  const ValueId y = flat.Add({"y", DataType::kFloat32, {row.count}, nullptr});
   const Node node{name, "", unary, {x}, y};
   SLUICE_ASSIGN_OR_RETURN(Kernel kernel, MakeKernel(flat, node));
-  StepDraft step{.name = name, .kernel = kernel.name};
-  const Operand source = lowering.Use(step, from);
-  const Operand scratch = lowering.UseScratch(step, kernel.scratch);
-  Operand result = lowering.Use(step, to);
-  if (from == to && !kernel.in_place_0) {
+  if (row.from == row.to && !kernel.in_place_0) {
     return absl::UnimplementedError(kernel.name + " does not run in place");
   }
+  StepDraft step{.name = name, .kernel = kernel.name};
+  const Operand source = lowering.Use(step, row.from);
+  const Operand scratch = lowering.UseScratch(step, kernel.scratch);
+  const Operand result = lowering.Use(step, row.to);
   step.run =
       std::make_unique<RowMajorStep>(std::move(kernel), std::vector{source}, result, scratch);
   lowering.AddStep(std::move(step));
   return absl::OkStatus();
 }
 
-absl::Status AddUnary(Lowering& lowering, const std::string& name, const Elements& elements,
-                      const Unary& unary, BufferIndex from, BufferIndex to) {
+// Requires: zero stays zero when the row has filling in it.
+absl::Status AddUnary(Lowering& lowering, const std::string& name, Row row, const Unary& unary) {
   const std::vector<PostOp> chain = EltwiseChain(unary);
-  if (chain.empty()) {
-    const Value stored{name, DataType::kFloat32, elements.shape, nullptr};
-    return AddFlatUnary(lowering, name, unary, from, to, StorageBytes(stored, elements.layout));
-  }
+  if (chain.empty()) return AddRowMajorUnary(lowering, name, row, unary);
   for (const PostOp& op : chain) {
-    SLUICE_RETURN_IF_ERROR(AddEltwise(lowering, name, elements, op, from, to));
-    from = to;
+    SLUICE_RETURN_IF_ERROR(AddEltwise(lowering, name, row, op));
+    row.from = row.to;
   }
   return absl::OkStatus();
+}
+
+// True when steps on whole blocks would leave something else than zero in the filling.
+bool SpoilsFilling(const Shape& shape, const Unary& unary) {
+  return shape[1] % ChannelBlock() != 0 && !PreservesZero(unary);
 }
 
 absl::StatusOr<std::shared_ptr<DnnlKernel>> BinaryKernel(Lowering& lowering,
@@ -111,6 +108,10 @@ absl::StatusOr<std::shared_ptr<DnnlKernel>> BinaryKernel(Lowering& lowering,
   });
 }
 
+dnnl::memory::desc DescribeWhole(const Shape& shape, Layout layout) {
+  return Describe(layout == Layout::kBlocked ? FullBlocks(shape) : shape, layout);
+}
+
 // One operation of a tail: an addition or multiplication of a constant for each channel or of a
 // value, or a function.
 struct Link {
@@ -127,7 +128,7 @@ class TailSteps {
       : lowering_(lowering),
         node_(node),
         tail_(tail),
-        data_(Describe(tail.shape, tail.layout)),
+        data_(DescribeWhole(tail.shape, tail.layout)),
         source_(tail.source.value_or(tail.buffer)) {
     if (tail.scale != nullptr) {
       links_.push_back({.algorithm = dnnl::algorithm::binary_mul, .channels = tail.scale});
@@ -148,8 +149,8 @@ class TailSteps {
   absl::Status Add() {
     for (std::size_t i = 0; i < links_.size();) {
       if (links_[i].unary != nullptr) {
-        SLUICE_RETURN_IF_ERROR(AddUnary(lowering_, StepName(node_), {tail_.shape, tail_.layout},
-                                        *links_[i].unary, source_, tail_.buffer));
+        const Row row{StoredElements(tail_.shape, tail_.layout), source_, tail_.buffer};
+        SLUICE_RETURN_IF_ERROR(AddUnary(lowering_, StepName(node_), row, *links_[i].unary));
         ++i;
       } else {
         SLUICE_ASSIGN_OR_RETURN(const std::size_t used, AddBinary(i));
@@ -165,7 +166,7 @@ class TailSteps {
     if (link.channels == nullptr) return data_;
     Shape shape(tail_.shape.size(), 1);
     shape[1] = tail_.shape[1];
-    return Describe(shape, tail_.layout);
+    return DescribeWhole(shape, tail_.layout);
   }
 
   absl::StatusOr<Operand> OperandOf(StepDraft& step, const Link& link) {
@@ -244,6 +245,12 @@ std::optional<Layout> LayoutOfSecond(const Value& b, const Shape& aligned, const
   return std::nullopt;
 }
 
+// Whether f(0, b) is zero in the filling, where b is zero when it has filling too.
+bool KeepsFillingZero(Binary::Kind kind, bool filled_b) {
+  if (kind == Binary::Kind::kMultiply) return true;
+  return filled_b && kind != Binary::Kind::kDivide && kind != Binary::Kind::kPower;
+}
+
 // Adds the step and returns true, or adds nothing.
 absl::StatusOr<bool> TryBlockedBinary(Lowering& lowering, const Node& node,
                                       const Binary& operation) {
@@ -265,8 +272,12 @@ absl::StatusOr<bool> TryBlockedBinary(Lowering& lowering, const Node& node,
   const Shape aligned = AlignRank(second.shape, result.shape.size());
   const auto layout = LayoutOfSecond(second, aligned, result.shape);
   if (!layout) return false;
-  const dnnl::memory::desc a_desc = Describe(result.shape, Layout::kBlocked);
-  const dnnl::memory::desc b_desc = Describe(aligned, *layout);
+  if (result.shape[1] % ChannelBlock() != 0 &&
+      !KeepsFillingZero(operation.kind, /*filled_b=*/*layout == Layout::kBlocked)) {
+    return false;
+  }
+  const dnnl::memory::desc a_desc = DescribeWhole(result.shape, Layout::kBlocked);
+  const dnnl::memory::desc b_desc = DescribeWhole(aligned, *layout);
   const auto kernel = BinaryKernel(lowering, *algorithm, a_desc, b_desc, {});
   if (!kernel.ok()) return false;
 
@@ -295,7 +306,22 @@ absl::StatusOr<bool> TryBlockedBinary(Lowering& lowering, const Node& node,
 }  // namespace
 
 absl::Status AddTail(Lowering& lowering, const Node& node, const Tail& tail) {
-  return TailSteps(lowering, node, tail).Add();
+  const bool spoils =
+      tail.layout == Layout::kBlocked &&
+      std::ranges::any_of(tail.epilogues, [&](const Epilogue& epilogue) {
+        return epilogue.kind == Epilogue::Kind::kUnary && SpoilsFilling(tail.shape, epilogue.unary);
+      });
+  if (!spoils) return TailSteps(lowering, node, tail).Add();
+  // Without filling, then: the rest of the tail runs on the plain tensor.
+  Tail plain = tail;
+  plain.layout = Layout::kPlain;
+  lowering.Forget(node.output, Layout::kBlocked);
+  plain.source.reset();
+  plain.buffer = lowering.Write(node.output, Layout::kPlain);
+  SLUICE_RETURN_IF_ERROR(lowering.AddReorder(
+      StepName(node) + " to plain",
+      {tail.shape, Layout::kPlain, tail.source.value_or(tail.buffer), plain.buffer}));
+  return TailSteps(lowering, node, plain).Add();
 }
 
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Unary& operation) {
@@ -304,12 +330,13 @@ absl::Status LowerOperation(Lowering& lowering, const Node& node, const Unary& o
   if (x.type != DataType::kFloat32 || x.constant != nullptr || ElementCount(x.shape) == 0) {
     return LowerRowMajor(lowering, node);
   }
-  const Layout layout = lowering.Has(input, Layout::kBlocked) ? Layout::kBlocked : Layout::kPlain;
+  const bool blocked = lowering.Has(input, Layout::kBlocked) && !SpoilsFilling(x.shape, operation);
+  const Layout layout = blocked ? Layout::kBlocked : Layout::kPlain;
   const bool in_place = lowering.MayOverwrite(input, layout);
   SLUICE_ASSIGN_OR_RETURN(const BufferIndex from, lowering.Read(input, layout));
   if (in_place) lowering.WriteInto(node.output, layout, from);
   const BufferIndex to = in_place ? from : lowering.Write(node.output, layout);
-  return AddUnary(lowering, StepName(node), {x.shape, layout}, operation, from, to);
+  return AddUnary(lowering, StepName(node), {StoredElements(x.shape, layout), from, to}, operation);
 }
 
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Binary& operation) {

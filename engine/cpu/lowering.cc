@@ -64,7 +64,9 @@ absl::StatusOr<BufferIndex> Lowering::Read(ValueId id, Layout layout) {
   if (SameBytes(read.shape, Other(layout))) {
     WriteInto(id, layout, *Storage(id, Other(layout)));
   } else {
-    SLUICE_RETURN_IF_ERROR(AddReorder(id, Other(layout), layout));
+    const BufferIndex from = *Storage(id, Other(layout));
+    const std::string name = read.name + " to " + std::string(Name(layout));
+    SLUICE_RETURN_IF_ERROR(AddReorder(name, {read.shape, layout, from, Write(id, layout)}));
   }
   return *Storage(id, layout);
 }
@@ -79,6 +81,13 @@ void Lowering::WriteInto(ValueId id, Layout layout, BufferIndex buffer) {
   SLUICE_CHECK(buffer_size(buffer) >= StorageBytes(value(id), layout));
   storage_[Index(id)][static_cast<std::size_t>(layout)] = buffer;
   holders_[Index(buffer)].push_back(id);
+}
+
+void Lowering::Forget(ValueId id, Layout layout) {
+  std::optional<BufferIndex>& storage = storage_[Index(id)][static_cast<std::size_t>(layout)];
+  SLUICE_CHECK(storage.has_value());
+  std::erase(holders_[Index(*storage)], id);
+  storage.reset();
 }
 
 bool Lowering::LastUse(ValueId id) const { return last_use_[Index(id)] <= node_; }
@@ -164,15 +173,14 @@ absl::StatusOr<std::shared_ptr<DnnlKernel>> Lowering::SharedKernel(const std::st
   return kernel;
 }
 
-absl::Status Lowering::AddReorder(ValueId id, Layout from, Layout to) {
-  const Value& moved = value(id);
-  StepDraft step{.name = moved.name + " to " + std::string(Name(to))};
-  const Operand source = Use(step, *Storage(id, from));
-  const Operand destination = Use(step, Write(id, to));
-  const dnnl::memory::desc source_desc = Describe(moved.shape, from);
-  const dnnl::memory::desc destination_desc = Describe(moved.shape, to);
-  const std::string key =
-      absl::StrFormat("reorder %s %s", FormatShape(moved.shape), std::string(Name(to)));
+absl::Status Lowering::AddReorder(std::string name, const Move& move) {
+  StepDraft step{.name = std::move(name)};
+  const Operand source = Use(step, move.from);
+  const Operand destination = Use(step, move.to);
+  const dnnl::memory::desc source_desc = Describe(move.shape, Other(move.to_layout));
+  const dnnl::memory::desc destination_desc = Describe(move.shape, move.to_layout);
+  const std::string to(Name(move.to_layout));
+  const std::string key = absl::StrFormat("reorder %s %s", FormatShape(move.shape), to);
   SLUICE_ASSIGN_OR_RETURN(
       const std::shared_ptr<DnnlKernel> kernel,
       SharedKernel(key, [&]() -> absl::StatusOr<std::shared_ptr<DnnlKernel>> {
@@ -184,7 +192,7 @@ absl::Status Lowering::AddReorder(ValueId id, Layout from, Layout to) {
         return MakeDnnlKernel<dnnl::reorder>(
             desc, {{DNNL_ARG_FROM, source_desc}, {DNNL_ARG_TO, destination_desc}});
       }));
-  step.kernel = absl::StrFormat("reorder %s %s", kernel->impl(), std::string(Name(to)));
+  step.kernel = absl::StrFormat("reorder %s %s", kernel->impl(), to);
   AddDnnlStep(std::move(step), kernel, {source, destination});
   return absl::OkStatus();
 }

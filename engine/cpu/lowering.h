@@ -62,6 +62,8 @@ class Lowering {
   BufferIndex Write(ValueId id, Layout layout);
   // The same in a buffer that already exists: in place, or another name for its contents.
   void WriteInto(ValueId id, Layout layout, BufferIndex buffer);
+  // Takes back that `id` exists in a layout.
+  void Forget(ValueId id, Layout layout);
   // Whether the node being lowered may overwrite what Read(id, layout) gives: nobody needs those
   // bytes afterwards, and the node reads them through this one input only.
   bool MayOverwrite(ValueId id, Layout layout) const;
@@ -90,6 +92,14 @@ class Lowering {
                    std::vector<Operand> operands, std::int64_t images = 1,
                    std::vector<Bytes> image_strides = {});
 
+  // Appends a step that writes what `from` holds into `to`, in the other layout.
+  struct Move {
+    Shape shape;
+    Layout to_layout;
+    BufferIndex from, to;
+  };
+  absl::Status AddReorder(std::string name, const Move& move);
+
   // The kernel of that key, made when there is none yet. A key names everything that `make` uses.
   using MakeKernelFunction = std::function<absl::StatusOr<std::shared_ptr<DnnlKernel>>()>;
   absl::StatusOr<std::shared_ptr<DnnlKernel>> SharedKernel(const std::string& key,
@@ -103,7 +113,6 @@ class Lowering {
   }
   void FindLastUses();
   absl::Status LowerNode(const Node& node);
-  absl::Status AddReorder(ValueId id, Layout from, Layout to);
   absl::Status AddConstantCopy(ValueId id, Layout layout);
   void AddInputs();
   absl::Status AddOutputs();

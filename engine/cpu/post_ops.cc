@@ -61,13 +61,32 @@ std::vector<PostOp> EltwiseChain(const Unary& unary) {
       return {Eltwise(Algorithm::eltwise_log)};
     case Kind::kReciprocal:
       return {Eltwise(Algorithm::eltwise_pow, 1, -1)};
-    // Each of these maps zero to zero, so that kernels of our own keep the filling of blocks.
     case Kind::kErf:
     case Kind::kFloor:
     case Kind::kCeil:
       return {};
   }
   return {};
+}
+
+bool PreservesZero(const Unary& unary) {
+  using Kind = Unary::Kind;
+  switch (unary.kind) {
+    case Kind::kClip:
+      return unary.alpha <= 0 && unary.beta >= 0;
+    case Kind::kHardSigmoid:
+      return unary.beta <= 0;
+    case Kind::kLinear:
+      return unary.beta == 0;
+    case Kind::kSigmoid:
+    case Kind::kExp:
+    case Kind::kLog:
+    case Kind::kSoftplus:
+    case Kind::kReciprocal:
+      return false;
+    default:
+      return true;
+  }
 }
 
 std::optional<dnnl::algorithm> BinaryAlgorithm(Binary::Kind kind) {

@@ -19,6 +19,9 @@ namespace sluice {
 // The chain of element-wise operations that computes `unary`; empty when oneDNN has none.
 std::vector<PostOp> EltwiseChain(const Unary& unary);
 
+// Whether zero stays zero, and with it the filling of blocks.
+bool PreservesZero(const Unary& unary);
+
 // Adds, multiplies, ... Nothing for what oneDNN lacks.
 std::optional<dnnl::algorithm> BinaryAlgorithm(Binary::Kind kind);
 

@@ -165,15 +165,18 @@ absl::StatusOr<std::unique_ptr<Program>> Lowering::Lower(int threads) {
   }
   PlaceExtents(parts);
   parts.fingerprint = Fingerprint(threads);
-  // A buffer that no step touches still lives for one; outputs live to the end.
+  // A buffer that no step touches takes no room; outputs live to the end.
   const auto end = At<StepIndex>(std::max<std::size_t>(steps_.size(), 1));
   for (BufferInfo& buffer : buffers_) {
     if (buffer.live.begin == buffer.live.end) {
       buffer.live = {At<StepIndex>(0), At<StepIndex>(1)};
+      buffer.size = Bytes();
     }
   }
   for (const PortInfo& input : inputs_) {
-    buffers_[Index(input.buffer)].live.begin = At<StepIndex>(0);
+    BufferInfo& buffer = buffers_[Index(input.buffer)];
+    buffer.live.begin = At<StepIndex>(0);
+    buffer.size = std::max(buffer.size, TensorBytes(input.type, input.shape));
   }
   for (const PortInfo& output : outputs_) buffers_[Index(output.buffer)].live.end = end;
   parts.buffers = std::move(buffers_);
