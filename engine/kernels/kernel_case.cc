@@ -19,35 +19,62 @@ namespace {
 constexpr std::size_t kAlignment = 64, kGuard = 64;
 constexpr std::byte kGuardByte{0xa5};
 
-// A tensor in memory that starts `misaligned` bytes after a cache line, with guards on both sides.
-class Guarded {
- public:
-  Guarded(std::size_t size, std::size_t misaligned)
-      : storage_(size + misaligned + 2 * kGuard + kAlignment, kGuardByte), size_(size) {
-    const auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
-    begin_ = kGuard + (kAlignment - address % kAlignment) % kAlignment + misaligned;
-  }
-  std::byte* data() { return storage_.data() + begin_; }
-  std::size_t size() const { return size_; }
-  bool intact() const {
-    for (std::size_t i = 0; i < storage_.size(); ++i) {
-      const bool inside = i >= begin_ && i < begin_ + size_;
-      if (!inside && storage_[i] != kGuardByte) return false;
-    }
-    return true;
-  }
-
- private:
-  std::vector<std::byte> storage_;
-  std::size_t size_, begin_ = 0;
-};
-
 std::int64_t Ordered(float x) {
   const auto bits = std::bit_cast<std::int32_t>(x);
   return bits < 0 ? std::int64_t{std::numeric_limits<std::int32_t>::min()} - bits : bits;
 }
 
 }  // namespace
+
+GuardedTensor::GuardedTensor(std::size_t size, std::size_t misaligned)
+    : storage_(size + misaligned + 2 * kGuard + kAlignment, kGuardByte), size_(size) {
+  const auto address = reinterpret_cast<std::uintptr_t>(storage_.data()) + kGuard;
+  begin_ = kGuard + (kAlignment - address % kAlignment) % kAlignment + misaligned;
+}
+
+bool GuardedTensor::intact() const {
+  for (std::size_t i = 0; i < storage_.size(); ++i) {
+    const bool inside = i >= begin_ && i < begin_ + size_;
+    if (!inside && storage_[i] != kGuardByte) return false;
+  }
+  return true;
+}
+
+PreparedCase::PreparedCase(Kernel kernel, std::vector<GuardedTensor> inputs,
+                           std::vector<bool> present, GuardedTensor output,
+                           std::optional<std::size_t> in_place)
+    : kernel_(std::move(kernel)),
+      inputs_(std::move(inputs)),
+      output_(std::move(output)),
+      scratch_(kernel_.scratch.count(), 0),
+      in_place_(in_place) {
+  for (std::size_t i = 0; i < inputs_.size(); ++i) {
+    addresses_.push_back(present[i] ? inputs_[i].data() : nullptr);
+  }
+}
+
+void PreparedCase::Run() {
+  kernel_.run(addresses_, in_place_ ? inputs_[*in_place_].data() : output_.data(), scratch_.data());
+}
+
+absl::Status PreparedCase::CheckGuards() const {
+  for (const GuardedTensor& input : inputs_) {
+    if (!input.intact()) return absl::InternalError(kernel_.name + ": wrote around an input");
+  }
+  if (output_.intact() && scratch_.intact()) return absl::OkStatus();
+  return absl::InternalError(kernel_.name + ": wrote outside its output or scratch");
+}
+
+std::vector<std::byte> PreparedCase::result() {
+  GuardedTensor& output = in_place_ ? inputs_[*in_place_] : output_;
+  return {output.data(), output.data() + output.size()};
+}
+
+std::size_t PreparedCase::bytes() const {
+  std::size_t bytes = output_.size();
+  for (const GuardedTensor& input : inputs_) bytes += input.size();
+  return bytes;
+}
 
 Shape Draw::AnyShape(std::int64_t rank, std::int64_t largest) {
   Shape shape;
@@ -144,41 +171,37 @@ absl::StatusOr<Kernel> KernelCase::Make(const Loops& loops) {
   return MakeKernelWith(loops, graph_, node_);
 }
 
-absl::StatusOr<std::vector<std::byte>> KernelCase::RunChecked(const Loops& loops,
-                                                              RunOptions options) {
-  SLUICE_ASSIGN_OR_RETURN(const Kernel kernel, Make(loops));
-  const Value& result = graph_.value(node_.output);
-  std::vector<Guarded> tensors;
+absl::StatusOr<PreparedCase> KernelCase::Prepare(const Loops& loops, RunOptions options) {
+  SLUICE_ASSIGN_OR_RETURN(Kernel kernel, Make(loops));
+  if (options.in_place.has_value() &&
+      !(*options.in_place == 0 ? kernel.in_place_0 : kernel.in_place_1)) {
+    return absl::InternalError(
+        absl::StrFormat("%s is not in place of input %d", kernel.name, *options.in_place));
+  }
+  std::vector<GuardedTensor> tensors;
+  std::vector<bool> present;
   for (std::size_t i = 0; i < contents_.size(); ++i) {
+    present.push_back(node_.inputs[i].has_value());
     const std::size_t element =
-        node_.inputs[i] ? SizeOf(graph_.value(*node_.inputs[i]).type).count() : 0;
+        present[i] ? SizeOf(graph_.value(*node_.inputs[i]).type).count() : 0;
     tensors.emplace_back(contents_[i].size(), options.misalignment * element);
     if (!contents_[i].empty()) {
       std::memcpy(tensors.back().data(), contents_[i].data(), contents_[i].size());
     }
   }
-  if (options.in_place == 0u && !kernel.in_place_0) {
-    return absl::InternalError(kernel.name + " is not in place");
-  }
-  if (options.in_place == 1u && !kernel.in_place_1) {
-    return absl::InternalError(kernel.name + " is not in place of its second operand");
-  }
-  Guarded separate(TensorBytes(result.type, result.shape).count(),
-                   options.misalignment * SizeOf(result.type).count());
-  Guarded& output = options.in_place ? tensors[*options.in_place] : separate;
-  Guarded scratch(kernel.scratch.count(), 0);
-  std::vector<const std::byte*> inputs;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    inputs.push_back(node_.inputs[i] ? tensors[i].data() : nullptr);
-  }
-  kernel.run(inputs, output.data(), scratch.data());
-  for (const Guarded& tensor : tensors) {
-    if (!tensor.intact()) return absl::InternalError(kernel.name + ": wrote around an input");
-  }
-  if (!separate.intact() || !scratch.intact()) {
-    return absl::InternalError(kernel.name + ": wrote outside its output or scratch");
-  }
-  return std::vector<std::byte>(output.data(), output.data() + output.size());
+  const Value& result = graph_.value(node_.output);
+  GuardedTensor output(TensorBytes(result.type, result.shape).count(),
+                       options.misalignment * SizeOf(result.type).count());
+  return PreparedCase(std::move(kernel), std::move(tensors), std::move(present), std::move(output),
+                      options.in_place);
+}
+
+absl::StatusOr<std::vector<std::byte>> KernelCase::RunChecked(const Loops& loops,
+                                                              RunOptions options) {
+  SLUICE_ASSIGN_OR_RETURN(PreparedCase prepared, Prepare(loops, options));
+  prepared.Run();
+  SLUICE_RETURN_IF_ERROR(prepared.CheckGuards());
+  return prepared.result();
 }
 
 std::vector<std::byte> KernelCase::Run(const Loops& loops, RunOptions options) {

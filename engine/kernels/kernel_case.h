@@ -51,6 +51,39 @@ struct RunOptions {
   std::optional<std::size_t> in_place;  // The input that the output overwrites.
 };
 
+// A tensor in memory that starts `misaligned` bytes after a cache line, with guards on both sides.
+class GuardedTensor {
+ public:
+  GuardedTensor(std::size_t size, std::size_t misaligned);
+  std::byte* data() { return storage_.data() + begin_; }
+  std::size_t size() const { return size_; }
+  bool intact() const;  // Nothing was written around it.
+
+ private:
+  std::vector<std::byte> storage_;
+  std::size_t size_, begin_ = 0;
+};
+
+// A kernel with memory for all that it reads and writes.
+class PreparedCase {
+ public:
+  PreparedCase(Kernel kernel, std::vector<GuardedTensor> inputs, std::vector<bool> present,
+               GuardedTensor output, std::optional<std::size_t> in_place);
+
+  void Run();
+  absl::Status CheckGuards() const;
+  std::vector<std::byte> result();
+  const Kernel& kernel() const { return kernel_; }
+  std::size_t bytes() const;  // Of inputs and output.
+
+ private:
+  Kernel kernel_;
+  std::vector<GuardedTensor> inputs_;
+  GuardedTensor output_, scratch_;
+  std::optional<std::size_t> in_place_;
+  std::vector<const std::byte*> addresses_;
+};
+
 class KernelCase {
  public:
   explicit KernelCase(Operation operation) { node_.operation = std::move(operation); }
@@ -71,7 +104,10 @@ class KernelCase {
   // What the kernel computes. Requires: one that is supported.
   std::vector<std::byte> Run(const Loops& loops, RunOptions options = {});
   absl::StatusOr<Kernel> Make(const Loops& loops);
+  absl::StatusOr<PreparedCase> Prepare(const Loops& loops, RunOptions options = {});
   std::string Describe() const;
+  // Multiplications, of a matrix product. Requires: prepared.
+  std::uint64_t Macs() const { return MacCount(graph_, node_); }
 
  private:
   KernelCase& Add(DataType type, Shape shape, std::vector<std::byte> contents);
