@@ -153,7 +153,12 @@ class TailSteps {
         SLUICE_RETURN_IF_ERROR(AddUnary(lowering_, StepName(node_), row, *links_[i].unary));
         ++i;
       } else {
-        SLUICE_ASSIGN_OR_RETURN(const std::size_t used, AddBinary(i));
+        std::size_t used = 1;
+        if (tail_.layout == Layout::kPlain) {
+          SLUICE_RETURN_IF_ERROR(AddPlainBinary(links_[i]));
+        } else {
+          SLUICE_ASSIGN_OR_RETURN(used, AddBinary(i));
+        }
         i += used;
       }
       source_ = tail_.buffer;
@@ -192,6 +197,35 @@ class TailSteps {
       }
     }
     return ops;
+  }
+
+  // By a kernel of our own: on plain tensors oneDNN's broadcasting is slow, and wrong (2.6) for
+  // some shapes of one pixel.
+  absl::Status AddPlainBinary(const Link& link) {
+    Graph graph;
+    Shape channels(tail_.shape.size(), 1);
+    channels[1] = tail_.shape[1];
+    const Shape& second = link.channels != nullptr ? channels : tail_.shape;
+    const ValueId x = graph.Add({"x", DataType::kFloat32, tail_.shape, nullptr});
+    const ValueId c = graph.Add({"c", DataType::kFloat32, second, nullptr});
+    const ValueId y = graph.Add({"y", DataType::kFloat32, tail_.shape, nullptr});
+    const auto kind = link.algorithm == dnnl::algorithm::binary_mul ? Binary::Kind::kMultiply
+                                                                    : Binary::Kind::kAdd;
+    SLUICE_ASSIGN_OR_RETURN(Kernel kernel,
+                            MakeKernel(graph, Node{node_.name, "", Binary{kind}, {x, c}, y}));
+    if (source_ == tail_.buffer && !kernel.in_place_0) {
+      return absl::UnimplementedError(kernel.name + " does not run in place");
+    }
+    StepDraft step{.name = StepName(node_), .kernel = kernel.name};
+    std::vector<Operand> inputs = {lowering_.Use(step, source_)};
+    SLUICE_ASSIGN_OR_RETURN(const Operand operand, OperandOf(step, link));
+    inputs.push_back(operand);
+    const Operand scratch = lowering_.UseScratch(step, kernel.scratch);
+    const Operand result = lowering_.Use(step, tail_.buffer);
+    step.run =
+        std::make_unique<RowMajorStep>(std::move(kernel), std::move(inputs), result, scratch);
+    lowering_.AddStep(std::move(step));
+    return absl::OkStatus();
   }
 
   // Returns how many links the step does.
