@@ -66,7 +66,7 @@ class ResidentSearch {
     for (std::size_t i = 0; i < sizes.size(); ++i) {
       const bool first_of_size = i == 0 || sizes[i] != sizes[i - 1];
       if (first_of_size && forced + sizes[i] <= memory_ && forced >= next_mark) {
-        for (const std::uint64_t halves : {2, 3, 4, 6, 8, 16}) {
+        for (const std::uint64_t halves : {2u, 3u, 4u, 6u, 8u, 16u}) {
           const Bytes ring = AlignUp(Bytes::Of((sizes[i] * halves).count() / 2), kPageSize);
           if (forced + ring <= memory_) rings.push_back(ring);
         }

@@ -29,17 +29,17 @@ std::vector<OnnxDim> LayerBuilder::Batched(const Ints& shape) const {
   return dims;
 }
 
-Tensor LayerBuilder::Input(std::string_view name, Ints shape, OnnxType type) {
+Tensor LayerBuilder::Input(std::string_view name, const Ints& shape, OnnxType type) {
   file_.AddInput(name, type, Batched(shape));
   return std::string(name);
 }
 
-void LayerBuilder::Output(const Tensor& x, Ints shape, std::string_view name) {
+void LayerBuilder::Output(const Tensor& x, const Ints& shape, std::string_view name) {
   file_.RenameLastOutput(x, name);
   file_.AddOutput(name, OnnxType::kFloat, Batched(shape));
 }
 
-void LayerBuilder::OutputAsIs(const Tensor& x, Ints shape) {
+void LayerBuilder::OutputAsIs(const Tensor& x, const Ints& shape) {
   file_.AddOutput(x, OnnxType::kFloat, Batched(shape));
 }
 

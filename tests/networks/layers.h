@@ -48,9 +48,9 @@ class LayerBuilder {
       : file_(std::string(name), kOpset), options_(options) {}
 
   // The first dimension of a shape given here is replaced by the options' batch.
-  Tensor Input(std::string_view name, Ints shape, OnnxType type = OnnxType::kFloat);
-  void Output(const Tensor& x, Ints shape, std::string_view name = "output");
-  void OutputAsIs(const Tensor& x, Ints shape);  // Under the name that it has.
+  Tensor Input(std::string_view name, const Ints& shape, OnnxType type = OnnxType::kFloat);
+  void Output(const Tensor& x, const Ints& shape, std::string_view name = "output");
+  void OutputAsIs(const Tensor& x, const Ints& shape);  // Under the name that it has.
 
   Tensor Op(std::string_view op, std::vector<Tensor> inputs,
             std::vector<OnnxAttribute> attributes = {}, std::string_view name = {});

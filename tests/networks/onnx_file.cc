@@ -135,13 +135,16 @@ class NewFile {
 
 constexpr std::size_t kChunk = std::size_t{1} << 18;  // Weights made at a time; 1 MiB of bytes.
 
-absl::Status AppendWeights(NewFile& file, const UniformWeights& weights, std::uint64_t count) {
-  std::vector<float> values;
-  for (std::uint64_t first = 0; first < count; first += values.size()) {
-    values.resize(static_cast<std::size_t>(std::min<std::uint64_t>(kChunk, count - first)));
+// Makes the weights piece by piece in `buffer`.
+absl::Status AppendWeights(NewFile& file, const UniformWeights& weights, std::uint64_t count,
+                           std::span<float> buffer) {
+  for (std::uint64_t first = 0; first < count;) {
+    const std::size_t length = std::min<std::uint64_t>(buffer.size(), count - first);
+    const std::span<float> values = buffer.first(length);
     FillWeights(weights, first, values);
     SLUICE_RETURN_IF_ERROR(
-        file.Append({reinterpret_cast<const char*>(values.data()), values.size() * sizeof(float)}));
+        file.Append({reinterpret_cast<const char*>(values.data()), values.size_bytes()}));
+    first += length;
   }
   return absl::OkStatus();
 }
@@ -250,11 +253,12 @@ absl::Status OnnxFile::Write(const std::filesystem::path& path) const {
   SLUICE_RETURN_IF_ERROR(file.Open());
   SLUICE_RETURN_IF_ERROR(file.Append(start));
   SLUICE_RETURN_IF_ERROR(file.Append(before));
+  std::vector<float> buffer(kChunk);
   for (std::size_t i = 0; i < initialisers_.size(); ++i) {
     SLUICE_RETURN_IF_ERROR(file.Append(headers[i]));
     if (const auto* weights = std::get_if<UniformWeights>(&initialisers_[i].values)) {
       const std::uint64_t count = initialisers_[i].raw_size / sizeof(float);
-      SLUICE_RETURN_IF_ERROR(AppendWeights(file, *weights, count));
+      SLUICE_RETURN_IF_ERROR(AppendWeights(file, *weights, count, buffer));
     } else {
       SLUICE_RETURN_IF_ERROR(file.Append(std::get<std::string>(initialisers_[i].values)));
     }
