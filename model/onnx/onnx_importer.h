@@ -24,9 +24,9 @@ namespace sluice {
 struct ImportOptions {
   // Values of symbolic dimensions, by name ("batch"), by place ("x[2]"), or, for an input of rank 4
   // whose dimension has no entry otherwise, by role: batch, channels, height, width.
-  std::map<std::string, std::int64_t> dims;
+  std::map<std::string, std::int64_t> dims = {};
   // External data files must lie in this folder once links are resolved; empty: the model's folder.
-  std::filesystem::path root;
+  std::filesystem::path root = {};
   // Everything but initialisers that lie in the file; more is refused before it is read.
   Bytes max_structure = Bytes::Of(16 * 1024 * 1024);
   // Largest tensor, constant or not, and the sum of what graphs generate (ConstantOfShape).

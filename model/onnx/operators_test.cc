@@ -1,0 +1,531 @@
+// What each operator becomes, by version.
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "model/onnx/model_builder.h"
+
+namespace sluice {
+namespace {
+
+using testing::ElementsAre;
+using testing::FloatEq;
+using testing::HasSubstr;
+using testing::IsEmpty;
+
+std::string Message(const absl::Status& status) { return std::string(status.message()); }
+
+// A model of one node that reads "x" and makes "y".
+struct OneNode {
+  OneNode(std::int64_t opset, const std::string& op, const Shape& x,
+          std::vector<std::string> more = {}, std::vector<std::string> outputs = {"y"})
+      : builder(opset) {
+    builder.Input("x", x);
+    more.insert(more.begin(), "x");
+    node = new NodeBuilder(builder.Node(op, more, outputs));
+    for (const std::string& output : outputs) builder.Output(output);
+  }
+  ~OneNode() { delete node; }
+  OneNode(const OneNode&) = delete;
+  OneNode& operator=(const OneNode&) = delete;
+  NodeBuilder& operator*() { return *node; }
+  NodeBuilder* operator->() { return node; }
+  Graph Imported() const { return builder.Imported(); }
+  absl::Status Status() const { return builder.Import().status(); }
+
+  ModelBuilder builder;
+  NodeBuilder* node;
+};
+
+TEST(ConvTest, PadsToSameAtEitherEnd) {
+  for (const bool upper : {true, false}) {
+    OneNode m(11, "Conv", {1, 3, 7, 8}, {"w"});
+    m.builder.Counting("w", {2, 3, 2, 3});
+    m->String("auto_pad", upper ? "SAME_UPPER" : "SAME_LOWER").Ints("strides", {1, 2});
+    const Graph graph = m.Imported();
+    const auto& op = OperationAt<Convolution>(graph, 0);
+    EXPECT_THAT(op.pads_begin, ElementsAre(upper ? 0 : 1, upper ? 0 : 1));
+    EXPECT_THAT(op.pads_end, ElementsAre(upper ? 1 : 0, upper ? 1 : 0));
+    EXPECT_EQ(OutputShape(graph), (Shape{1, 2, 7, 4}));
+  }
+}
+
+TEST(ConvTest, OneDimensionAndGroups) {
+  OneNode m(1, "Conv", {1, 4, 9}, {"w", "b"});
+  m.builder.Counting("w", {6, 2, 3});
+  m.builder.Counting("b", {6});
+  m->Int("group", 2).Ints("pads", {1, 0}).Ints("dilations", {2}).Ints("kernel_shape", {3});
+  const Graph graph = m.Imported();
+  EXPECT_EQ(OutputShape(graph), (Shape{1, 6, 6}));
+  EXPECT_EQ(graph.nodes[0].inputs.size(), 3u);
+}
+
+TEST(ConvTest, ComputedWeightsAreOnTheListOfWhatIsMissing) {
+  OneNode m(11, "Conv", {1, 3, 7, 8}, {"w"});
+  m.builder.Input("w", {2, 3, 1, 1});
+  const absl::Status status = m.Status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
+  EXPECT_THAT(Message(status), HasSubstr("Conv-11: input 1 (\"w\") is computed"));
+}
+
+TEST(ConvTest, ChannelsThatDoNotAgreeAreAnErrorThatNamesTheNode) {
+  OneNode m(11, "Conv", {1, 3, 7, 8}, {"w"});
+  m.builder.Counting("w", {2, 4, 1, 1});
+  const absl::Status status = m.Status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status), HasSubstr("node \"node_y\" (Conv-11)"));
+  EXPECT_THAT(Message(status), HasSubstr("[2,4,1,1]"));
+}
+
+TEST(ConvTransposeTest, OutputPaddingShapeAndSameAgree) {
+  const auto build = [](OneNode& m) { m.builder.Counting("w", {4, 2, 3, 3}); };
+  {
+    OneNode m(11, "ConvTranspose", {1, 4, 5, 5}, {"w"});
+    build(m);
+    m->Ints("strides", {2, 2}).Ints("pads", {1, 1, 1, 1}).Ints("output_padding", {1, 1});
+    EXPECT_EQ(OutputShape(m.Imported()), (Shape{1, 2, 10, 10}));
+  }
+  {
+    OneNode m(11, "ConvTranspose", {1, 4, 5, 5}, {"w"});
+    build(m);
+    m->Ints("strides", {2, 2}).Ints("output_shape", {10, 12});
+    const Graph graph = m.Imported();
+    EXPECT_EQ(OutputShape(graph), (Shape{1, 2, 10, 12}));
+    // 11 - 10 = 1 goes to the front unless SAME_UPPER; 12 needs one more than there is.
+    EXPECT_THAT(OperationAt<Convolution>(graph, 0).pads_begin, ElementsAre(1, 0));
+    EXPECT_THAT(OperationAt<Convolution>(graph, 0).pads_end, ElementsAre(0, -1));
+  }
+  {
+    OneNode m(11, "ConvTranspose", {1, 4, 5, 5}, {"w"});
+    build(m);
+    m->Ints("strides", {2, 2}).String("auto_pad", "SAME_UPPER");
+    const Graph graph = m.Imported();
+    EXPECT_EQ(OutputShape(graph), (Shape{1, 2, 10, 10}));
+    EXPECT_THAT(OperationAt<Convolution>(graph, 0).pads_begin, ElementsAre(0, 0));
+  }
+}
+
+TEST(PoolTest, CeilModeAddsAWindowOnlyIfItBeginsInside) {
+  OneNode m(10, "MaxPool", {1, 1, 6, 5});
+  m->Ints("kernel_shape", {3, 2}).Ints("strides", {2, 3}).Int("ceil_mode", 1);
+  const Graph graph = m.Imported();
+  EXPECT_EQ(OutputShape(graph), (Shape{1, 1, 3, 2}));
+  EXPECT_THAT(OperationAt<Pool>(graph, 0).pads_end, ElementsAre(1, 0));
+}
+
+TEST(PoolTest, PadsThatCountAreElementsWhenCeilModeHangsOver) {
+  OneNode m(10, "AveragePool", {1, 1, 6, 6});
+  m->Ints("kernel_shape", {3, 3}).Ints("strides", {2, 2}).Ints("pads", {1, 1, 0, 0});
+  m->Int("ceil_mode", 1).Int("count_include_pad", 1);
+  const Graph exact = m.Imported();
+  EXPECT_THAT(OperationNames(exact), ElementsAre("average pool"));
+  EXPECT_TRUE(OperationAt<Pool>(exact, 0).count_include_pad);
+
+  OneNode over(10, "AveragePool", {1, 1, 7, 7});
+  over->Ints("kernel_shape", {3, 3}).Ints("strides", {2, 2}).Ints("pads", {1, 1, 0, 0});
+  over->Int("ceil_mode", 1).Int("count_include_pad", 1);
+  const Graph graph = over.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("pad", "average pool"));
+  EXPECT_FALSE(OperationAt<Pool>(graph, 1).count_include_pad);
+  EXPECT_THAT(OperationAt<Pool>(graph, 1).pads_end, ElementsAre(1, 1));
+}
+
+TEST(PoolTest, GlobalPoolsHaveKernelsOfTheInputsSize) {
+  OneNode m(1, "GlobalAveragePool", {2, 3, 5, 4});
+  const Graph graph = m.Imported();
+  EXPECT_EQ(OutputShape(graph), (Shape{2, 3, 1, 1}));
+  EXPECT_THAT(OperationAt<Pool>(graph, 0).kernel, ElementsAre(5, 4));
+}
+
+TEST(PoolTest, IndicesOfAMaximumAreMissing) {
+  OneNode m(10, "MaxPool", {1, 1, 6, 6}, {}, {"y", "indices"});
+  m->Ints("kernel_shape", {2, 2});
+  EXPECT_THAT(Message(m.Status()), HasSubstr("MaxPool-10: output 1 is used"));
+}
+
+TEST(GemmTest, ConstantOperandBecomesFullyConnectedWithFactorsInScaleAndBias) {
+  OneNode m(11, "Gemm", {2, 3}, {"b", "c"});
+  m.builder.Counting("b", {4, 3});
+  m.builder.Floats("c", {1}, {3});
+  m->Float("alpha", 0.5f).Float("beta", 2).Int("transB", 1);
+  const Graph graph = m.Imported();
+  ASSERT_THAT(OperationNames(graph), ElementsAre("fully connected"));
+  EXPECT_TRUE(OperationAt<FullyConnected>(graph, 0).transposed_b);
+  const auto& inputs = graph.nodes[0].inputs;
+  EXPECT_THAT(*ReadFloats(graph.value(*inputs[2])), ElementsAre(6, 6, 6, 6));
+  EXPECT_THAT(*ReadFloats(graph.value(*inputs[3])), ElementsAre(0.5f, 0.5f, 0.5f, 0.5f));
+}
+
+TEST(GemmTest, ComputedOperandsMultiplyAndAMatrixAdds) {
+  OneNode m(11, "Gemm", {3, 2}, {"b", "c"});
+  m.builder.Input("b", {3, 4});
+  m.builder.Counting("c", {2, 4});
+  m->Float("beta", 2).Int("transA", 1);
+  const Graph graph = m.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("matmul", "add"));
+  EXPECT_TRUE(OperationAt<MatMul>(graph, 0).transposed_a);
+}
+
+TEST(MatMulTest, VectorsAndBatches) {
+  OneNode vector(9, "MatMul", {5, 3}, {"b"});
+  vector.builder.Counting("b", {3});
+  EXPECT_EQ(OutputShape(vector.Imported()), (Shape{5}));
+
+  OneNode left(9, "MatMul", {3}, {"b"});
+  left.builder.Input("b", {7, 3, 4});
+  EXPECT_EQ(OutputShape(left.Imported()), (Shape{7, 4}));
+
+  OneNode rows(9, "MatMul", {2, 5, 3}, {"b"});
+  rows.builder.Counting("b", {3, 4});
+  const Graph graph = rows.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("fully connected"));
+  EXPECT_EQ(OutputShape(graph), (Shape{2, 5, 4}));
+}
+
+TEST(MatMulTest, ALargeTransposedConstantIsReadTheOtherWay) {
+  ModelBuilder b(13);
+  b.Input("x", {1, 200});
+  b.Counting("w", {300, 200});
+  b.Node("Transpose", {"w"}, {"t"}).Ints("perm", {1, 0});
+  b.Node("MatMul", {"x", "t"}, {"y"});
+  b.Output("y");
+  const Graph graph = b.Imported();
+  ASSERT_THAT(OperationNames(graph), ElementsAre("fully connected"));
+  EXPECT_TRUE(OperationAt<FullyConnected>(graph, 0).transposed_b);
+}
+
+TEST(BatchNormTest, BecomesScaleAndShift) {
+  OneNode m(9, "BatchNormalization", {1, 2, 3, 3}, {"s", "b", "m", "v"});
+  m.builder.Floats("s", {2}, {1, 2});
+  m.builder.Floats("b", {2}, {10, 20});
+  m.builder.Floats("m", {2}, {1, 2});
+  m.builder.Floats("v", {2}, {3, 15});
+  m->Float("epsilon", 1);
+  const Graph graph = m.Imported();
+  ASSERT_THAT(OperationNames(graph), ElementsAre("channel affine"));
+  EXPECT_THAT(*ReadFloats(graph.value(*graph.nodes[0].inputs[1])), ElementsAre(0.5f, 0.5f));
+  EXPECT_THAT(*ReadFloats(graph.value(*graph.nodes[0].inputs[2])), ElementsAre(9.5f, 19));
+}
+
+TEST(ClipTest, BoundsComeFromAttributesOrInputs) {
+  OneNode old(6, "Clip", {4});
+  old->Float("min", -1).Float("max", 6);
+  EXPECT_EQ(OperationAt<Unary>(old.Imported(), 0), (Unary{Unary::Kind::kClip, -1, 6}));
+
+  OneNode now(11, "Clip", {4}, {"", "high"});
+  now.builder.Floats("high", {}, {6});
+  EXPECT_EQ(OperationAt<Unary>(now.Imported(), 0),
+            (Unary{Unary::Kind::kClip, -std::numeric_limits<float>::infinity(), 6}));
+
+  OneNode relu(11, "Clip", {4}, {"low"});
+  relu.builder.Floats("low", {}, {0});
+  EXPECT_EQ(OperationAt<Unary>(relu.Imported(), 0).kind, Unary::Kind::kRelu);
+}
+
+TEST(ActivationTest, DefaultsAreTheFormats) {
+  OneNode leaky(6, "LeakyRelu", {4});
+  EXPECT_THAT(OperationAt<Unary>(leaky.Imported(), 0).alpha, FloatEq(0.01f));
+  OneNode hard(6, "HardSigmoid", {4});
+  EXPECT_EQ(OperationAt<Unary>(hard.Imported(), 0), (Unary{Unary::Kind::kHardSigmoid, 0.2f, 0.5f}));
+  OneNode swish(14, "HardSwish", {4});
+  EXPECT_EQ(OperationAt<Unary>(swish.Imported(), 0).kind, Unary::Kind::kHardSwish);
+}
+
+TEST(BinaryTest, BeforeOpset7TheAxisSaysWhereTheOperandLies) {
+  OneNode m(6, "Add", {2, 3, 4, 5}, {"b"});
+  m.builder.Counting("b", {3, 4});
+  m->Int("broadcast", 1).Int("axis", 1);
+  const Graph graph = m.Imported();
+  EXPECT_EQ(graph.value(*graph.nodes[0].inputs[1]).shape, (Shape{3, 4, 1}));
+
+  OneNode strict(6, "Add", {2, 3}, {"b"});
+  strict.builder.Counting("b", {3});
+  EXPECT_THAT(Message(strict.Status()), HasSubstr("broadcast is not set"));
+}
+
+TEST(BinaryTest, SumsOfSeveralAndMeans) {
+  OneNode m(8, "Mean", {2, 3}, {"b", "c"});
+  m.builder.Input("b", {3});
+  m.builder.Input("c", {2, 1});
+  const Graph graph = m.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("add", "add", "linear"));
+  EXPECT_THAT(OperationAt<Unary>(graph, 2).alpha, FloatEq(1.0f / 3));
+}
+
+TEST(BinaryTest, SquaresAndRootsAreNoPowers) {
+  for (const float exponent : {2.0f, 0.5f, 3.0f}) {
+    OneNode m(13, "Pow", {4}, {"e"});
+    m.builder.Floats("e", {}, {exponent});
+    EXPECT_THAT(OperationNames(m.Imported()), ElementsAre(exponent == 2      ? "multiply"
+                                                          : exponent == 0.5f ? "sqrt"
+                                                                             : "power"));
+  }
+}
+
+TEST(SoftmaxTest, BeforeOpset13EverythingFromTheAxisOnIsOneDimension) {
+  OneNode old(11, "Softmax", {2, 3, 4});
+  EXPECT_THAT(OperationNames(old.Imported()), ElementsAre("reshape", "softmax", "reshape"));
+  OneNode last(11, "Softmax", {2, 3, 4});
+  last->Int("axis", -1);
+  EXPECT_THAT(OperationNames(last.Imported()), ElementsAre("softmax"));
+  OneNode ones(11, "Softmax", {2, 3, 1, 1});
+  EXPECT_THAT(OperationNames(ones.Imported()), ElementsAre("softmax"));
+  OneNode now(13, "LogSoftmax", {2, 3, 4});
+  now->Int("axis", 1);
+  const Graph graph = now.Imported();
+  EXPECT_EQ(OperationAt<Softmax>(graph, 0).axis, 1);
+  EXPECT_TRUE(OperationAt<Softmax>(graph, 0).log);
+}
+
+TEST(ReduceTest, AxesComeFromAttributesOrInputs) {
+  OneNode old(11, "ReduceMean", {2, 3, 4});
+  old->Ints("axes", {-1, 1}).Int("keepdims", 0);
+  const Graph graph = old.Imported();
+  EXPECT_THAT(OperationAt<Reduce>(graph, 0).axes, ElementsAre(1, 2));
+  EXPECT_EQ(OutputShape(graph), (Shape{2}));
+
+  OneNode now(13, "ReduceSum", {2, 3, 4}, {"axes"});
+  now.builder.Ints("axes", {1});
+  EXPECT_EQ(OutputShape(now.Imported()), (Shape{2, 1, 4}));
+
+  OneNode all(18, "ReduceL2", {2, 3, 4});
+  EXPECT_EQ(OutputShape(all.Imported()), (Shape{1, 1, 1}));
+
+  OneNode none(18, "ReduceMax", {2, 3, 4});
+  none->Int("noop_with_empty_axes", 1);
+  EXPECT_THAT(OperationNames(none.Imported()), ElementsAre("reshape"));
+}
+
+TEST(ReshapeTest, CopiesInfersAndChecks) {
+  OneNode m(5, "Reshape", {2, 3, 4}, {"s"});
+  m.builder.Ints("s", {0, -1, 2});
+  EXPECT_EQ(OutputShape(m.Imported()), (Shape{2, 6, 2}));
+  OneNode old(1, "Reshape", {2, 3, 4});
+  old->Ints("shape", {24});
+  EXPECT_EQ(OutputShape(old.Imported()), (Shape{24}));
+  OneNode wrong(5, "Reshape", {2, 3, 4}, {"s"});
+  wrong.builder.Ints("s", {5, -1});
+  EXPECT_EQ(wrong.Status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(MovementTest, ShapesFollowTheOperators) {
+  const auto shape = [](OneNode& m) { return OutputShape(m.Imported()); };
+  OneNode flatten(9, "Flatten", {2, 3, 4});
+  flatten->Int("axis", 2);
+  EXPECT_EQ(shape(flatten), (Shape{6, 4}));
+  OneNode squeeze(11, "Squeeze", {1, 3, 1});
+  EXPECT_EQ(shape(squeeze), (Shape{3}));
+  OneNode squeeze_some(13, "Squeeze", {1, 3, 1}, {"axes"});
+  squeeze_some.builder.Ints("axes", {-1});
+  EXPECT_EQ(shape(squeeze_some), (Shape{1, 3}));
+  OneNode unsqueeze(11, "Unsqueeze", {3});
+  unsqueeze->Ints("axes", {0, -1});
+  EXPECT_EQ(shape(unsqueeze), (Shape{1, 3, 1}));
+  OneNode transpose(1, "Transpose", {2, 3, 4});
+  EXPECT_EQ(shape(transpose), (Shape{4, 3, 2}));
+  OneNode tile(13, "Tile", {2, 1}, {"r"});
+  tile.builder.Ints("r", {3, 4});
+  EXPECT_EQ(shape(tile), (Shape{6, 4}));
+  OneNode expand(13, "Expand", {3, 1}, {"s"});
+  expand.builder.Ints("s", {2, 1, 4});
+  EXPECT_EQ(shape(expand), (Shape{2, 3, 4}));
+  OneNode depth(11, "DepthToSpace", {1, 8, 2, 3});
+  depth->Int("blocksize", 2);
+  EXPECT_EQ(shape(depth), (Shape{1, 2, 4, 6}));
+}
+
+TEST(SliceTest, ClampsAndStepsBackwards) {
+  OneNode old(9, "Slice", {10, 4});
+  old->Ints("starts", {-3, 1}).Ints("ends", {1000, -1});
+  const Graph forwards = old.Imported();
+  EXPECT_EQ(OutputShape(forwards), (Shape{3, 2}));
+  EXPECT_THAT(OperationAt<Slice>(forwards, 0).starts, ElementsAre(7, 1));
+
+  OneNode now(11, "Slice", {10, 4}, {"s", "e", "a", "t"});
+  now.builder.Ints("s", {std::numeric_limits<std::int64_t>::max()});
+  now.builder.Ints("e", {std::numeric_limits<std::int64_t>::min()});
+  now.builder.Ints("a", {0});
+  now.builder.Ints("t", {-3});
+  const Graph backwards = now.Imported();
+  EXPECT_EQ(OutputShape(backwards), (Shape{4, 4}));
+  EXPECT_THAT(OperationAt<Slice>(backwards, 0).starts, ElementsAre(9, 0));
+}
+
+TEST(SplitTest, PartsAreSlices) {
+  OneNode m(13, "Split", {2, 7}, {"s"}, {"a", "b"});
+  m.builder.Ints("s", {3, 4});
+  m->Int("axis", 1);
+  const Graph graph = m.Imported();
+  EXPECT_EQ(OutputShape(graph, 0), (Shape{2, 3}));
+  EXPECT_EQ(OutputShape(graph, 1), (Shape{2, 4}));
+  EXPECT_THAT(OperationAt<Slice>(graph, 1).starts, ElementsAre(0, 3));
+
+  OneNode uneven(18, "Split", {7}, {}, {"a", "b"});
+  uneven->Int("num_outputs", 2);
+  EXPECT_EQ(OutputShape(uneven.Imported(), 1), (Shape{3}));
+  OneNode equal(11, "Split", {7}, {}, {"a", "b"});
+  EXPECT_THAT(Message(equal.Status()), HasSubstr("does not split into 2 equal parts"));
+}
+
+TEST(PadTest, ReadsEveryFormAndCutsWhatIsNegative) {
+  OneNode old(2, "Pad", {2, 3});
+  old->Ints("pads", {0, 1, 0, 2}).Float("value", 5).String("mode", "constant");
+  const Graph graph = old.Imported();
+  EXPECT_EQ(OutputShape(graph), (Shape{2, 6}));
+  EXPECT_EQ(OperationAt<Pad>(graph, 0).value, 5);
+
+  OneNode now(18, "Pad", {2, 3}, {"p", "", "a"});
+  now.builder.Ints("p", {1, -1});
+  now.builder.Ints("a", {-1});
+  now->String("mode", "edge");
+  const Graph cut = now.Imported();
+  EXPECT_THAT(OperationNames(cut), ElementsAre("slice", "pad"));
+  EXPECT_EQ(OutputShape(cut), (Shape{2, 3}));
+
+  OneNode wrap(19, "Pad", {2, 3}, {"p"});
+  wrap.builder.Ints("p", {0, 1, 0, 1});
+  wrap->String("mode", "wrap");
+  EXPECT_THAT(Message(wrap.Status()), HasSubstr("Pad-19: mode \"wrap\" is not supported"));
+}
+
+TEST(GatherTest, EvenIndicesAreASlice) {
+  OneNode one(11, "Gather", {2, 5, 3}, {"i"});
+  one.builder.Tensor("i", {}, onnx::TensorProto::INT64).add_int64_data(-1);
+  one->Int("axis", 1);
+  const Graph graph = one.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("slice", "reshape"));
+  EXPECT_EQ(OutputShape(graph), (Shape{2, 3}));
+  OneNode uneven(11, "Gather", {5, 3}, {"i"});
+  uneven.builder.Ints("i", {0, 1, 3});
+  EXPECT_THAT(OperationNames(uneven.Imported()), ElementsAre("gather"));
+  OneNode outside(11, "Gather", {5, 3}, {"i"});
+  outside.builder.Ints("i", {5});
+  EXPECT_EQ(outside.Status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(ResizeTest, EveryVersionSaysSizesAndCoordinatesItsOwnWay) {
+  OneNode upsample(9, "Upsample", {1, 2, 3, 4}, {"s"});
+  upsample.builder.Floats("s", {4}, {1, 1, 2, 2.5f});
+  const Graph nine = upsample.Imported();
+  EXPECT_EQ(OutputShape(nine), (Shape{1, 2, 6, 10}));
+  EXPECT_EQ(OperationAt<Resize>(nine, 0).coordinates, Resize::Coordinates::kAsymmetric);
+  EXPECT_EQ(OperationAt<Resize>(nine, 0).rounding, Resize::Rounding::kFloor);
+
+  OneNode eleven(11, "Resize", {1, 2, 3, 4}, {"", "", "sizes"});
+  eleven.builder.Ints("sizes", {1, 2, 5, 4});
+  eleven->String("mode", "linear").String("coordinate_transformation_mode", "align_corners");
+  const Graph sized = eleven.Imported();
+  EXPECT_EQ(OutputShape(sized), (Shape{1, 2, 5, 4}));
+  EXPECT_THAT(OperationAt<Resize>(sized, 0).scales, ElementsAre(1, 1, 5.0f / 3, 1));
+
+  OneNode axes(18, "Resize", {1, 2, 4, 8}, {"", "", "sizes"});
+  axes.builder.Ints("sizes", {2, 2});
+  axes->Ints("axes", {2, 3}).String("keep_aspect_ratio_policy", "not_larger");
+  EXPECT_EQ(OutputShape(axes.Imported()), (Shape{1, 2, 1, 2}));
+
+  OneNode crop(11, "Resize", {1, 2, 4, 8}, {"", "s"});
+  crop.builder.Floats("s", {4}, {1, 1, 2, 2});
+  crop->String("coordinate_transformation_mode", "tf_crop_and_resize");
+  EXPECT_EQ(crop.Status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(ConstantTest, EveryFormOfConstant) {
+  ModelBuilder b(13);
+  b.Input("x", {2});
+  b.Node("Constant", {}, {"a"}).Float("value_float", 2);
+  b.Node("Constant", {}, {"b"}).Floats("value_floats", {1, 2});
+  b.Node("Constant", {}, {"i"}).Ints("value_ints", {1, 2});
+  onnx::TensorProto& tensor = b.Node("Constant", {}, {"t"}).Tensor("value");
+  tensor.set_data_type(onnx::TensorProto::FLOAT);
+  tensor.add_dims(2);
+  tensor.add_float_data(7);
+  tensor.add_float_data(8);
+  b.Node("Mul", {"a", "b"}, {"ab"});
+  b.Node("Reshape", {"x", "i"}, {"r"});
+  b.Node("Add", {"r", "ab"}, {"s"});
+  b.Node("Add", {"s", "t"}, {"y"});
+  b.Output("y");
+  const Graph graph = b.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("reshape", "add", "add"));
+  EXPECT_THAT(*ReadFloats(graph.value(*graph.nodes[1].inputs[1])), ElementsAre(2, 4));
+}
+
+// What exporters write for x.view(x.size(0), -1).
+TEST(ConstantTest, ShapeArithmeticFoldsAway) {
+  ModelBuilder b(11);
+  b.Input("x", {2, 3, 4});
+  b.Node("Shape", {"x"}, {"shape"});
+  b.Tensor("zero", {}, onnx::TensorProto::INT64).add_int64_data(0);
+  b.Node("Gather", {"shape", "zero"}, {"batch"});
+  b.Node("Unsqueeze", {"batch"}, {"first"}).Ints("axes", {0});
+  b.Ints("rest", {-1});
+  b.Node("Concat", {"first", "rest"}, {"target"}).Int("axis", 0);
+  b.Node("Reshape", {"x", "target"}, {"y"});
+  b.Output("y");
+  const Graph graph = b.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("reshape"));
+  EXPECT_EQ(OutputShape(graph), (Shape{2, 12}));
+}
+
+// What exporters write for an expand whose shape has a -1.
+TEST(ConstantTest, LogicOnShapesFoldsAway) {
+  ModelBuilder b(13);
+  b.Input("x", {1, 3});
+  b.Ints("want", {2, -1});
+  b.Ints("minus", {-1});
+  b.Ints("have", {1, 3});
+  b.Node("Equal", {"want", "minus"}, {"free"});
+  b.Node("Where", {"free", "have", "want"}, {"target"});
+  b.Node("Expand", {"x", "target"}, {"y"});
+  b.Output("y");
+  EXPECT_EQ(OutputShape(b.Imported()), (Shape{2, 3}));
+}
+
+TEST(ConstantTest, WeightsFromConstantOfShapeAreNeverHeld) {
+  OneNode m(9, "Conv", {1, 512, 7, 7}, {"w"});
+  m.builder.Ints("shape", {512, 512, 3, 3});
+  onnx::GraphProto& graph = m.builder.graph();
+  m.builder.Node("ConstantOfShape", {"shape"}, {"w"});
+  graph.mutable_node()->SwapElements(0, 1);
+  const Graph imported = m.Imported();
+  const Value& weights = imported.value(*imported.nodes.at(0).inputs[1]);
+  EXPECT_TRUE(weights.constant->in_memory().empty());
+  EXPECT_EQ(weights.constant->size(), Bytes::Of(512 * 512 * 9 * 4));
+}
+
+TEST(ConstantTest, GeneratedConstantsHaveALimit) {
+  OneNode m(9, "Add", {1}, {"w"});
+  m.builder.Ints("shape", {1 << 30, 1 << 30});
+  m.builder.Node("ConstantOfShape", {"shape"}, {"w"});
+  m.builder.graph().mutable_node()->SwapElements(0, 1);
+  EXPECT_EQ(m.Status().code(), absl::StatusCode::kResourceExhausted);
+}
+
+TEST(IdentityTest, AnOutputThatIsAnInputHasANameOfItsOwn) {
+  OneNode m(13, "Identity", {3});
+  const Graph graph = m.Imported();
+  EXPECT_EQ(graph.value(graph.outputs[0]).name, "y");
+  EXPECT_EQ(graph.value(graph.inputs[0]).name, "x");
+}
+
+TEST(DropoutTest, TheMaskIsMissingOnlyWhenItIsUsed) {
+  OneNode m(12, "Dropout", {3}, {}, {"y"});
+  m->proto().add_output("mask");
+  EXPECT_EQ(OutputShape(m.Imported()), (Shape{3}));
+  OneNode used(12, "Dropout", {3}, {}, {"y", "mask"});
+  EXPECT_EQ(used.Status().code(), absl::StatusCode::kUnimplemented);
+}
+
+TEST(LayerNormTest, IsSpelledOut) {
+  OneNode m(17, "LayerNormalization", {2, 3, 8}, {"g", "b"});
+  m.builder.Counting("g", {8});
+  m.builder.Counting("b", {8});
+  EXPECT_THAT(OperationNames(m.Imported()),
+              ElementsAre("reduce mean", "subtract", "multiply", "reduce mean", "linear", "sqrt",
+                          "divide", "multiply", "add"));
+}
+
+}  // namespace
+}  // namespace sluice
