@@ -24,6 +24,13 @@ std::int64_t Ordered(float x) {
   return bits < 0 ? std::int64_t{std::numeric_limits<std::int32_t>::min()} - bits : bits;
 }
 
+template <typename T>
+std::vector<std::byte> BytesOf(const std::vector<T>& contents) {
+  std::vector<std::byte> bytes(contents.size() * sizeof(T));
+  if (!bytes.empty()) std::memcpy(bytes.data(), contents.data(), bytes.size());
+  return bytes;
+}
+
 }  // namespace
 
 GuardedTensor::GuardedTensor(std::size_t size, std::size_t misaligned)
@@ -123,15 +130,15 @@ KernelCase& KernelCase::Input(Draw& draw, Shape shape, DataType type, float low,
 }
 
 KernelCase& KernelCase::Floats(Shape shape, const std::vector<float>& contents) {
-  std::vector<std::byte> bytes(contents.size() * sizeof(float));
-  if (!bytes.empty()) std::memcpy(bytes.data(), contents.data(), bytes.size());
-  return Add(DataType::kFloat32, std::move(shape), std::move(bytes));
+  return Add(DataType::kFloat32, std::move(shape), BytesOf(contents));
+}
+
+KernelCase& KernelCase::Doubles(Shape shape, const std::vector<double>& contents) {
+  return Add(DataType::kFloat64, std::move(shape), BytesOf(contents));
 }
 
 KernelCase& KernelCase::Integers(Shape shape, const std::vector<std::int64_t>& contents) {
-  std::vector<std::byte> bytes(contents.size() * sizeof(std::int64_t));
-  if (!bytes.empty()) std::memcpy(bytes.data(), contents.data(), bytes.size());
-  return Add(DataType::kInt64, std::move(shape), std::move(bytes));
+  return Add(DataType::kInt64, std::move(shape), BytesOf(contents));
 }
 
 KernelCase& KernelCase::Absent() {

@@ -92,6 +92,7 @@ class KernelCase {
   KernelCase& Input(Draw& draw, Shape shape, DataType type = DataType::kFloat32, float low = -4,
                     float high = 4);
   KernelCase& Floats(Shape shape, const std::vector<float>& contents);
+  KernelCase& Doubles(Shape shape, const std::vector<double>& contents);
   KernelCase& Integers(Shape shape, const std::vector<std::int64_t>& contents);
   KernelCase& Absent();
   KernelCase& Constant();  // Makes the last input one.

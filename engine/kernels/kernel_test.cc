@@ -110,6 +110,40 @@ TEST_P(KernelTest, PadsWithMinusInfinity) {
   ExpectAgrees(std::move(KernelCase(pad).Input(draw, {3, 5})));
 }
 
+TEST_P(KernelTest, CastRoundsOnceToShortFloats) {
+  // Just above and below the middle of two halves, and of two bfloat16; subnormal and out of range.
+  const std::vector<double> x = {1 + 0x1p-11 + 0x1p-40,
+                                 1 + 3 * 0x1p-11 - 0x1p-40,
+                                 1 + 0x1p-11,
+                                 1 + 0x1p-8 + 0x1p-45,
+                                 -1 - 3 * 0x1p-8 + 0x1p-45,
+                                 0x1p-25 + 0x1p-60,
+                                 0x1p-25,
+                                 65519.999999999,
+                                 65520,
+                                 -0x1p-14 + 0x1p-50,
+                                 0x1p-149,
+                                 1e300};
+  for (const DataType type : {DataType::kFloat16, DataType::kBfloat16}) {
+    KernelCase node((Cast()));
+    node.Doubles({12}, x).Output({12}, type);
+    ExpectAgrees(std::move(node));
+  }
+}
+
+TEST_P(KernelTest, CastClampsAtTheEndsOfIntegers) {
+  const std::vector<float> x = {kNan,     kInfinity,     -kInfinity,    9.3e18f,
+                                -9.3e18f, 2147483648.0f, 2147483520.0f, -2147483648.0f,
+                                127.9f,   -128.9f,       255.5f,        -0.5f};
+  for (const DataType type :
+       {DataType::kInt8, DataType::kUint8, DataType::kInt32, DataType::kUint32, DataType::kInt64,
+        DataType::kUint64, DataType::kBool}) {
+    KernelCase node((Cast()));
+    node.Floats({12}, x).Output({12}, type);
+    ExpectAgrees(std::move(node));
+  }
+}
+
 TEST_P(KernelTest, DividesIntegersWithoutTrapping) {
   constexpr auto kLow = std::numeric_limits<std::int64_t>::min();
   KernelCase node(Binary{Binary::Kind::kDivide});
