@@ -16,7 +16,8 @@
 namespace sluice {
 
 ScratchFolder::ScratchFolder(const std::filesystem::path& parent) {
-  std::string name = (parent / "scratch-XXXXXX").native();
+  // mkdtemp fills in the last six letters.
+  std::string name = (parent / "scratch-").native() + std::string(6, 'X');
   SLUICE_CHECK(::mkdtemp(name.data()) != nullptr);
   path_ = name;
 }
