@@ -155,13 +155,15 @@ struct Choice {
   bool fused = false;  // The epilogues are the primitive's.
 };
 
-std::vector<std::pair<Layout, Layout>> LayoutCandidates(const Layer& layer) {
+// Of fewer channels than a block, most kernels want plain ones.
+std::vector<std::pair<Layout, Layout>> LayoutCandidates(const Layer& layer, bool lies_blocked) {
   constexpr Layout kPlain = Layout::kPlain, kBlocked = Layout::kBlocked;
   if (!CanBlock(DataType::kFloat32, layer.source)) return {{kPlain, kPlain}};
-  if (layer.source_channels() <= 4 && layer.groups() == 1) {
-    return {{kPlain, kBlocked}, {kBlocked, kBlocked}, {kPlain, kPlain}};
+  if (layer.groups() > 1 || layer.source_channels() >= ChannelBlock()) {
+    return {{kBlocked, kBlocked}, {kPlain, kPlain}};
   }
-  return {{kBlocked, kBlocked}, {kPlain, kPlain}};
+  if (lies_blocked) return {{kBlocked, kBlocked}, {kPlain, kBlocked}, {kPlain, kPlain}};
+  return {{kPlain, kBlocked}, {kBlocked, kBlocked}, {kPlain, kPlain}};
 }
 
 bool MaySum(const Lowering& lowering, const Node& node, const Layer& layer, Layout layout) {
@@ -173,7 +175,8 @@ bool MaySum(const Lowering& lowering, const Node& node, const Layer& layer, Layo
 absl::StatusOr<Choice> Choose(const Lowering& lowering, const Node& node, const Layer& layer) {
   std::optional<Choice> slow;
   absl::Status refusal = absl::UnimplementedError("no convolution of this kind in oneDNN");
-  for (const auto& [source, result] : LayoutCandidates(layer)) {
+  const bool lies_blocked = lowering.Has(*node.inputs[kData], Layout::kBlocked);
+  for (const auto& [source, result] : LayoutCandidates(layer, lies_blocked)) {
     Choice choice{.geometry = {layer.source, layer.result, source, result, layer.bias != nullptr}};
     choice.sum = MaySum(lowering, node, layer, result);
     const auto fused =
