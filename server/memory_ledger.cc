@@ -1,5 +1,6 @@
 #include "server/memory_ledger.h"
 
+#include <algorithm>
 #include <limits>
 
 #include "absl/status/status.h"
@@ -61,8 +62,8 @@ absl::StatusOr<Reservation> MemoryLedger::Reserve(std::string_view line, std::st
     return absl::UnavailableError(absl::StrFormat("%s: got %d at once, want at most %d", line,
                                                   found->second.reservations + 1, most));
   }
-  if (bytes > budget_ - reserved_) {
-    return OverBudget(line, model, bytes, budget_ - reserved_, budget_);
+  if (const Bytes free = FreeFor(line); bytes > free) {
+    return OverBudget(line, model, bytes, free, budget_);
   }
   Entry& entry = lines_[std::move(key)];
   entry.reserved += bytes;
@@ -74,8 +75,8 @@ absl::StatusOr<Reservation> MemoryLedger::Reserve(std::string_view line, std::st
 absl::Status MemoryLedger::Change(const std::string& line, const std::string& model, Bytes from,
                                   Bytes to) {
   MutexLock lock(mutex_);
-  if (to > from && to - from > budget_ - reserved_) {
-    return OverBudget(line, model, to - from, budget_ - reserved_, budget_);
+  if (const Bytes free = FreeFor(line); to > from && to - from > free) {
+    return OverBudget(line, model, to - from, free, budget_);
   }
   Entry& entry = lines_[{line, model}];
   SLUICE_CHECK(entry.reserved >= from && reserved_ >= from);
@@ -91,6 +92,27 @@ void MemoryLedger::Release(const std::string& line, const std::string& model, By
   found->second.reserved -= bytes;
   reserved_ -= bytes;
   if (--found->second.reservations == 0) lines_.erase(found);
+}
+
+Bytes MemoryLedger::LineTotal(std::string_view line) const {
+  Bytes total;
+  for (const auto& [key, entry] : lines_) {
+    if (key.first == line) total += entry.reserved;
+  }
+  return total;
+}
+
+Bytes MemoryLedger::FreeFor(std::string_view line) const {
+  const Bytes free = budget_ - reserved_;
+  const auto limit = limits_.find(line);
+  return limit == limits_.end() ? free : std::min(free, limit->second - LineTotal(line));
+}
+
+Bytes MemoryLedger::LimitLine(std::string_view line, Bytes most) {
+  MutexLock lock(mutex_);
+  const Bytes limit = std::max(most, LineTotal(line));
+  limits_[std::string(line)] = limit;
+  return limit;
 }
 
 Bytes MemoryLedger::budget() const { return budget_; }

@@ -6,6 +6,7 @@
 #define SLUICE_SERVER_MEMORY_LEDGER_H_
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <string_view>
@@ -59,6 +60,10 @@ class MemoryLedger {
   absl::StatusOr<Reservation> Reserve(std::string_view line, std::string_view model, Bytes bytes,
                                       std::size_t most);
 
+  // From here on the line, over all models, gets no more than `most`, or than it has by now when
+  // that is more. Returns which; nobody can take the rest of the budget from under a plan then.
+  Bytes LimitLine(std::string_view line, Bytes most);
+
   Bytes budget() const;
   Bytes reserved() const;
   Bytes free() const;
@@ -72,11 +77,15 @@ class MemoryLedger {
   };
   absl::Status Change(const std::string& line, const std::string& model, Bytes from, Bytes to);
   void Release(const std::string& line, const std::string& model, Bytes bytes);
+  Bytes LineTotal(std::string_view line) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What one line may still take.
+  Bytes FreeFor(std::string_view line) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Bytes budget_;
   mutable Mutex mutex_;
   Bytes reserved_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, Entry> lines_ ABSL_GUARDED_BY(mutex_);
+  std::map<std::string, Bytes, std::less<>> limits_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace sluice

@@ -80,6 +80,18 @@ TEST(MemoryLedgerTest, LimitsTheNumberOfReservations) {
             absl::StatusCode::kUnavailable);
 }
 
+TEST(MemoryLedgerTest, LimitsALineOverAllModels) {
+  MemoryLedger ledger(10_MiB);
+  Reservation first = *ledger.Reserve("requests", "", 2_MiB);
+  EXPECT_EQ(ledger.LimitLine("requests", 3_MiB), 3_MiB);
+  EXPECT_EQ(ledger.Reserve("requests", "a", 2_MiB).status().code(),
+            absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(first.Resize(4_MiB).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(first.Resize(3_MiB).ok());
+  EXPECT_EQ(ledger.LimitLine("requests", 1_MiB), 3_MiB);  // What is in flight stays.
+  EXPECT_TRUE(ledger.Reserve("weights", "a", 7_MiB).ok());
+}
+
 TEST(MemoryLedgerTest, SaturatesInsteadOfWrapping) {
   MemoryLedger ledger(Bytes::Max());
   const absl::StatusOr<Reservation> most = ledger.Reserve("a", "", Bytes::Max() - Bytes::Of(1));

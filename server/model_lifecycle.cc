@@ -257,7 +257,9 @@ absl::Status ModelLifecycle::Install(const std::shared_ptr<ServedModel>& model,
   if (model->loaded != nullptr) old_package = model->loaded->streamed->package().path();
   parts_.registry.Describe(config, ModelState::kLoading, "loading");
   parts_.team.Run([&] { model->loaded = std::move(loaded); });
+  installing_ = model.get();
   const absl::Status installed = BringToSpeed(model);
+  installing_ = nullptr;
   if (!installed.ok()) {
     const std::filesystem::path package = model->loaded->streamed->package().path();
     Unload(model, absl::UnavailableError(Text(installed)));
@@ -279,11 +281,11 @@ absl::Status ModelLifecycle::Install(const std::shared_ptr<ServedModel>& model,
 // A first share of memory, then measured times, then the share that follows from them.
 absl::Status ModelLifecycle::BringToSpeed(const std::shared_ptr<ServedModel>& model) {
   SLUICE_RETURN_IF_ERROR(parts_.memory.Divide(parts_.registry.all(), Bytes()));
+  SLUICE_RETURN_IF_ERROR(model->loaded->damage);
   SLUICE_RETURN_IF_ERROR(parts_.memory.Measure(*model));
   CorrectBase();
   SLUICE_RETURN_IF_ERROR(parts_.memory.Divide(parts_.registry.all(), Bytes()));
-  // Damage that was met while reading residents has a task of its own waiting.
-  return absl::OkStatus();
+  return model->loaded->damage;
 }
 
 // What the process grew by and no line explains (library pages that were touched, the allocator's
@@ -319,8 +321,9 @@ void ModelLifecycle::Redivide() {
 }
 
 void ModelLifecycle::Repair(const std::shared_ptr<ServedModel>& model, const absl::Status& damage) {
-  const std::string reason =
-      absl::StrFormat("its package is damaged and is being built again (%s)", damage.message());
+  if (installing_ == model.get()) return;
+  const std::string reason = absl::StrFormat(
+      "its weights cannot be read and are being packed again (%s)", damage.message());
   parts_.registry.SetState(*model, ModelState::kUnavailable, reason);
   parts_.dispatcher.Clear(*model, absl::UnavailableError(absl::StrFormat(
                                       "model '%s' is not ready: %s", model->name, reason)));

@@ -87,6 +87,8 @@ class ModelLifecycle {
   ServedModels at_start_;
   std::atomic<bool> ready_{false};
   std::atomic<bool> stopping_{false};
+  // The model that is being brought in: its damage is the load's own affair.
+  std::atomic<const ServedModel*> installing_{nullptr};
   std::atomic<std::uint64_t> progress_{0};
 
   mutable Mutex mutex_;

@@ -11,7 +11,7 @@ namespace {
 
 constexpr int kProfileRounds = 3;
 // Beside the tensors: names, parameters, the allocator's own bytes.
-constexpr Bytes kRequestOverhead = 64_KiB;
+constexpr Bytes kRequestOverhead = 128_KiB;
 
 bool IsElastic(const MemoryLedger::Line& line) {
   return line.line == "arena" || line.line == "weights" || line.line == "requests";
@@ -54,13 +54,14 @@ std::vector<ModelDemand> ModelMemory::Demands(std::span<const LoadedModel* const
   return demands;
 }
 
-// One request of the largest model always, and up to four where that costs little. A message and
-// the tensors taken from it are in memory together, and so are an answer and its message.
+// One request of the largest model always, and up to four where that costs little. A message, what
+// is parsed from it and tensors made of typed fields are in memory together, and so are an answer
+// and its message.
 Bytes ModelMemory::RequestsRoom(std::span<const LoadedModel* const> loaded) const {
   Bytes one = 256_KiB;
   for (const LoadedModel* model : loaded) {
-    const Bytes tensors = Sum(model->input_bytes) + Sum(model->output_bytes);
-    one = std::max(one, tensors * 2 + kRequestOverhead);
+    const Bytes tensors = Sum(model->input_bytes) * 3 + Sum(model->output_bytes) * 2;
+    one = std::max(one, tensors + kRequestOverhead);
   }
   const Bytes little = Bytes::Of(ledger_.budget().count() / 16);
   return std::max(one, std::min(one * 4, little));
@@ -108,7 +109,8 @@ absl::Status ModelMemory::Divide(const ServedModels& models, Bytes keep_free) {
     loaded.push_back(model->loaded.get());
     configs.push_back(&model->config);
   }
-  const Bytes taken = FixedLines(nullptr) + RequestsRoom(loaded) + keep_free;
+  const Bytes requests = ledger_.LimitLine("requests", RequestsRoom(loaded));
+  const Bytes taken = FixedLines(nullptr) + requests + keep_free;
   const std::vector<ModelDemand> demands = Demands(loaded, configs);
   const std::optional<MemorySplit> split = SplitMemory(demands, read_, ledger_.budget() - taken);
   if (!split) {
@@ -142,7 +144,7 @@ void ModelMemory::GiveBack(const ServedModels& loaded, const MemorySplit& split)
       kept[e] = kept[e] && split.plans[i].resident[e];
     }
     const absl::Status shrunk = executor_.SetResidents(*model.streamed, kept);
-    if (!shrunk.ok()) on_damage_(loaded[i], shrunk);
+    if (!shrunk.ok()) Damaged(loaded[i], shrunk);
     model.plan.resident = std::move(kept);
     // Shrinking a reservation cannot fail.
     (void)model.weights.Resize(model.streamed->resident_bytes());
@@ -160,15 +162,21 @@ absl::Status ModelMemory::ApplyArena(Bytes arena) {
 void ModelMemory::TakeUp(const std::shared_ptr<ServedModel>& model, const StreamPlan& plan) {
   LoadedModel& loaded = *model->loaded;
   const Bytes wanted = ResidentBytes(loaded.streamed->extent_bytes(), plan.resident);
-  // Requests in flight may hold what the plan counts on; the next division sees to it then.
-  if (!loaded.weights.Resize(wanted).ok()) return;
+  if (const absl::Status room = loaded.weights.Resize(wanted); !room.ok()) {
+    return Damaged(model, room);  // The plan counts on nothing that others could have taken.
+  }
   const absl::Status read = executor_.SetResidents(*loaded.streamed, plan.resident);
   if (read.ok()) {
     loaded.plan = plan;
     return;
   }
   (void)loaded.weights.Resize(loaded.streamed->resident_bytes());
-  if (absl::IsDataLoss(read)) on_damage_(model, read);
+  Damaged(model, read);
+}
+
+void ModelMemory::Damaged(const std::shared_ptr<ServedModel>& model, const absl::Status& damage) {
+  model->loaded->damage = damage;
+  on_damage_(model, damage);
 }
 
 absl::Status ModelMemory::Measure(ServedModel& model) {
@@ -182,14 +190,15 @@ absl::Status ModelMemory::Measure(ServedModel& model) {
       return;
     }
     loaded.costs = *std::move(costs);
-    if (read_measured_ || loaded.streamed->extent_bytes().empty()) return;
+    if (read_measured_) return;
     absl::StatusOr<ReadCost> read = executor_.MeasureReads(*loaded.streamed);
-    if (!read.ok()) {
+    if (read.ok()) {
+      read_ = *read;
+      read_measured_ = true;
+    } else if (!absl::IsFailedPrecondition(read.status())) {
+      // Failed precondition: all of it is resident, and the arena holds no extent to try.
       measured = std::move(read).status();
-      return;
     }
-    read_ = *read;
-    read_measured_ = true;
   });
   return measured;
 }

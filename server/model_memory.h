@@ -30,7 +30,8 @@ using ServedModels = std::vector<std::shared_ptr<ServedModel>>;
 
 class ModelMemory {
  public:
-  // `on_damage` is called for a model whose weights cannot be read intact.
+  // `on_damage` is called, on the compute team, for a model whose weights cannot be brought into
+  // memory intact; `damage` of its LoadedModel says why.
   // Owns: all must outlive this.
   ModelMemory(
       ComputeTeam& team, Executor& executor, MemoryLedger& ledger,
@@ -52,11 +53,6 @@ class ModelMemory {
   void Unload(ServedModel& model);
 
  private:
-  struct Need {
-    Bytes fixed;     // Lines that do not give way.
-    Bytes requests;  // Room for requests in flight.
-    Bytes models;    // The least for arena and pinned weights.
-  };
   std::vector<ModelDemand> Demands(std::span<const LoadedModel* const> loaded,
                                    std::span<const ModelConfig* const> configs) const;
   Bytes RequestsRoom(std::span<const LoadedModel* const> loaded) const;
@@ -65,6 +61,7 @@ class ModelMemory {
   absl::Status ApplyArena(Bytes arena);
   void GiveBack(const ServedModels& loaded, const MemorySplit& split);
   void TakeUp(const std::shared_ptr<ServedModel>& model, const StreamPlan& plan);
+  void Damaged(const std::shared_ptr<ServedModel>& model, const absl::Status& damage);
 
   ComputeTeam& team_;
   Executor& executor_;

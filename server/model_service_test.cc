@@ -115,6 +115,10 @@ class ModelServiceTest : public testing::Test {
     });
     WaitUntil([this] { return service_->ready(); });
   }
+  void StartReady() {
+    Start();
+    ASSERT_EQ(Status("mnist").state, ModelState::kReady) << Status("mnist").reason;
+  }
   // Looks again after each change that the service announces.
   template <typename Condition>
   void WaitUntil(const Condition& condition) {
@@ -246,7 +250,7 @@ TEST_F(ModelServiceTest, RefusesWhatItDoesNotKnow) {
 
 TEST_F(ModelServiceTest, RefusesWhatTheQueueCannotHold) {
   config_.max_queue = 2;
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   Holder holder(Digit());
   service_->Infer(holder.Make("mnist"));
   holder.WaitUntilItHolds();
@@ -266,7 +270,7 @@ TEST_F(ModelServiceTest, RefusesWhatTheQueueCannotHold) {
 }
 
 TEST_F(ModelServiceTest, AnswersExpiredAndCancelledCallsWhileTheyWait) {
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   Holder holder(Digit());
   service_->Infer(holder.Make("mnist"));
   holder.WaitUntilItHolds();
@@ -289,7 +293,7 @@ TEST_F(ModelServiceTest, AnswersExpiredAndCancelledCallsWhileTheyWait) {
 }
 
 TEST_F(ModelServiceTest, EndsRunningCallsBetweenSteps) {
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   PendingCall expires(Digit()), leaves(Digit());
   InferenceCall call = expires.Make("mnist");
   const Instant deadline = SteadyClock().Now() + std::chrono::milliseconds(50);
@@ -309,7 +313,7 @@ TEST_F(ModelServiceTest, EndsRunningCallsBetweenSteps) {
 
 TEST_F(ModelServiceTest, GivesCallsTheModelsDeadline) {
   config_.models[0].deadline = std::chrono::milliseconds(20);
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   Holder holder(Digit());
   InferenceCall first = holder.Make("mnist");
   first.deadline = SteadyClock().Now() + hours(1);
@@ -438,7 +442,7 @@ TEST_F(ModelServiceTest, AdmitsRequestsWithinBudgetAndNumber) {
 }
 
 TEST_F(ModelServiceTest, DrainsWhatRunsAndRefusesWhatComes) {
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   Holder holder(Digit());
   service_->Infer(holder.Make("mnist"));
   holder.WaitUntilItHolds();
@@ -455,7 +459,7 @@ TEST_F(ModelServiceTest, DrainsWhatRunsAndRefusesWhatComes) {
 }
 
 TEST_F(ModelServiceTest, CancelsWhatDoesNotEndInTime) {
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   Holder holder(Digit());
   service_->Infer(holder.Make("mnist"));
   holder.WaitUntilItHolds();
@@ -468,7 +472,7 @@ TEST_F(ModelServiceTest, CancelsWhatDoesNotEndInTime) {
 }
 
 TEST_F(ModelServiceTest, ShowsProgressWhileIdleAndNoneWhileTheTeamHangs) {
-  Start();
+  ASSERT_NO_FATAL_FAILURE(StartReady());
   std::uint64_t before = service_->Progress();
   while (service_->Progress() == before) std::this_thread::yield();
   Holder holder(Digit());

@@ -24,8 +24,9 @@ struct LoadedModel {
   Reservation kernels, weights;
   std::unique_ptr<StreamedModel> streamed;
   std::vector<StepCost> costs;
-  StreamPlan plan;                               // As applied.
-  std::string stamp;                             // Size and times of its files, as imported.
+  StreamPlan plan;      // As applied.
+  std::string stamp;    // Size and times of its files, as imported.
+  absl::Status damage;  // Not OK when its weights could not be brought into memory.
   std::vector<Bytes> input_bytes, output_bytes;  // Of one inference, by port.
 };
 
