@@ -34,12 +34,20 @@ int Clamp(std::uint64_t value) {
       std::min<std::uint64_t>(value, static_cast<std::uint64_t>(std::numeric_limits<int>::max())));
 }
 
-void SetLimits(const Config& config, grpc::ServerBuilder& builder) {
-  builder.SetMaxReceiveMessageSize(Clamp(config.max_request.count()));
+// gRPC holds a message before anybody can refuse it, so one may take a quarter of the budget at
+// most, whatever the configuration allows.
+Bytes LargestMessage(const Config& config, const ModelService& service) {
+  return std::min(config.max_request, Bytes::Of(service.memory().budget.count() / 4));
+}
+
+void SetLimits(const Config& config, Bytes largest, grpc::ServerBuilder& builder) {
+  builder.SetMaxReceiveMessageSize(Clamp(largest.count()));
   builder.SetMaxSendMessageSize(-1);
+  // gRPC's own decompression has no limit; ours has one.
+  builder.AddChannelArgument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0);
   grpc::ResourceQuota quota("sluice");
   quota.SetMaxThreads(kMaxThreads);
-  quota.Resize((config.max_request + kTransportMemory).count());
+  quota.Resize((largest + kTransportMemory).count());
   builder.SetResourceQuota(quota);
   // A second daemon on the same port is an error, not a sharing of connections.
   builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);
@@ -74,7 +82,7 @@ Health WireState::HealthOf(std::string_view name) const {
 class GrpcServer::Impl {
  public:
   Impl(const Config& config, ModelService& service)
-      : state_(service, config.server_name),
+      : state_(service, config.server_name, LargestMessage(config, service)),
         inference_(state_),
         sluice_(state_),
         health_([this](std::string_view name) { return state_.HealthOf(name); },
@@ -91,7 +99,7 @@ class GrpcServer::Impl {
     }
     grpc::reflection::InitProtoReflectionServerBuilderPlugin();
     grpc::ServerBuilder builder;
-    SetLimits(config, builder);
+    SetLimits(config, state_.max_message, builder);
     builder.RegisterService(&inference_);
     builder.RegisterService(&sluice_);
     builder.RegisterService(&health_);
@@ -101,7 +109,7 @@ class GrpcServer::Impl {
     }
     server_ = builder.BuildAndStart();
     for (std::size_t i = 0; i < ports.size(); ++i) {
-      if (server_ == nullptr && ports[i] == 0) return NotBound(config.listen[i]);
+      if (server_ == nullptr && ports[i] <= 0) return NotBound(config.listen[i]);
       addresses_.push_back(WithPort(config.listen[i], ports[i]));
     }
     if (server_ == nullptr) return absl::UnavailableError("gRPC cannot start its server");

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "server/infer_codec.h"
+#include "server/wire_message.h"
 
 namespace sluice {
 namespace {
@@ -25,7 +26,7 @@ HealthCheckResponse::ServingStatus ToProto(Health health) {
 }
 
 // A watch that only says why it is refused.
-class RefusedWatch final : public grpc::ServerWriteReactor<HealthCheckResponse> {
+class RefusedWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   explicit RefusedWatch(grpc::Status status) { Finish(std::move(status)); }
   void OnDone() override { delete this; }
@@ -52,7 +53,7 @@ std::optional<Health> WatchState::Next() {
 
 // No operation of gRPC is started while the lock is held: it may call back at once. Finish is never
 // called while a write is open, so that no write can be started on a call that is gone.
-class HealthService::HealthWatch final : public grpc::ServerWriteReactor<HealthCheckResponse> {
+class HealthService::HealthWatch final : public grpc::ServerWriteReactor<grpc::ByteBuffer> {
  public:
   HealthWatch(HealthService& service, std::string name)
       : service_(service), name_(std::move(name)) {}
@@ -107,13 +108,15 @@ class HealthService::HealthWatch final : public grpc::ServerWriteReactor<HealthC
  private:
   // One write at a time, so `message_` is not in use.
   void Write(Health health) {
-    message_.set_status(ToProto(health));
+    HealthCheckResponse response;
+    response.set_status(ToProto(health));
+    message_ = Serialize(response);
     StartWrite(&message_);
   }
 
   HealthService& service_;
   const std::string name_;
-  HealthCheckResponse message_;
+  grpc::ByteBuffer message_;
   WatchPointer self_;
   Mutex mutex_;
   WatchState state_ ABSL_GUARDED_BY(mutex_);
@@ -151,25 +154,30 @@ void HealthService::Remove(const WatchPointer& watch) {
 }
 
 grpc::ServerUnaryReactor* HealthService::Check(grpc::CallbackServerContext* context,
-                                               const HealthCheckRequest* request,
-                                               HealthCheckResponse* response) {
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  const Health health = lookup_(request->service());
-  if (health == Health::kUnknown) {
-    reactor->Finish({grpc::StatusCode::NOT_FOUND, "unknown service " + Quoted(request->service())});
-    return reactor;
-  }
-  response->set_status(ToProto(health));
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+                                               const grpc::ByteBuffer* wire_request,
+                                               grpc::ByteBuffer* wire_response) {
+  return AnswerSmall<HealthCheckRequest, HealthCheckResponse>(
+      *context, *wire_request, *wire_response,
+      [this](const HealthCheckRequest& request, HealthCheckResponse& response) {
+        const Health health = lookup_(request.service());
+        response.set_status(ToProto(health));
+        return health == Health::kUnknown
+                   ? absl::NotFoundError("unknown service " + Quoted(request.service()))
+                   : absl::OkStatus();
+      });
 }
 
-grpc::ServerWriteReactor<HealthCheckResponse>* HealthService::Watch(
-    grpc::CallbackServerContext* /*context*/, const HealthCheckRequest* request) {
-  if (request->service().size() > kMaxName) {
+grpc::ServerWriteReactor<grpc::ByteBuffer>* HealthService::Watch(
+    grpc::CallbackServerContext* /*context*/, const grpc::ByteBuffer* wire_request) {
+  HealthCheckRequest request;
+  grpc::ByteBuffer wire = *wire_request;  // Shares the bytes.
+  if (const absl::Status status = ParseSmall(wire, request); !status.ok()) {
+    return new RefusedWatch(ToGrpc(status));
+  }
+  if (request.service().size() > kMaxName) {
     return new RefusedWatch({grpc::StatusCode::INVALID_ARGUMENT, "the service's name is too long"});
   }
-  auto watch = std::make_shared<HealthWatch>(*this, request->service());
+  auto watch = std::make_shared<HealthWatch>(*this, request.service());
   {
     MutexLock lock(mutex_);
     if (ended_) {

@@ -42,7 +42,9 @@ class WatchState {
 };
 
 // Threads: callable from several at once.
-class HealthService final : public grpc::health::v1::Health::CallbackService {
+class HealthService final : public grpc::health::v1::Health::WithRawCallbackMethod_Check<
+                                grpc::health::v1::Health::WithRawCallbackMethod_Watch<
+                                    grpc::health::v1::Health::Service>> {
  public:
   // More open watches are refused with RESOURCE_EXHAUSTED.
   static constexpr std::size_t kMaxWatches = 4096;
@@ -60,11 +62,10 @@ class HealthService final : public grpc::health::v1::Health::CallbackService {
   void EndWatches();
 
   grpc::ServerUnaryReactor* Check(grpc::CallbackServerContext* context,
-                                  const grpc::health::v1::HealthCheckRequest* request,
-                                  grpc::health::v1::HealthCheckResponse* response) override;
-  grpc::ServerWriteReactor<grpc::health::v1::HealthCheckResponse>* Watch(
-      grpc::CallbackServerContext* context,
-      const grpc::health::v1::HealthCheckRequest* request) override;
+                                  const grpc::ByteBuffer* request,
+                                  grpc::ByteBuffer* response) override;
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Watch(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request) override;
 
  private:
   class HealthWatch;

@@ -14,6 +14,7 @@
 #include "server/grpc_status.h"
 #include "server/infer_codec.h"
 #include "server/request_size.h"
+#include "server/wire_message.h"
 
 namespace sluice {
 namespace {
@@ -42,12 +43,12 @@ absl::Status CheckServing(const ModelStatus& model) {
 
 class InferCall final : public grpc::ServerUnaryReactor {
  public:
-  InferCall(grpc::ByteBuffer& wire_request, grpc::ByteBuffer& wire_response, ModelService& service,
-            WireStatistics& statistics)
+  InferCall(grpc::ByteBuffer& wire_request, grpc::ByteBuffer& wire_response, WireState& state)
       : wire_request_(wire_request),
         wire_response_(wire_response),
-        service_(service),
-        statistics_(statistics) {}
+        service_(state.service),
+        statistics_(state.statistics),
+        max_message_(state.max_message) {}
 
   void Start(const grpc::CallbackServerContext& context) {
     const Instant arrival = SteadyClock().Now();
@@ -80,6 +81,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
   ModelInterface interface() const { return {model_.name, model_.inputs, model_.outputs}; }
 
   absl::Status Prepare(InferenceCall& call) {
+    SLUICE_RETURN_IF_ERROR(Decompress(wire_request_, max_message_));
     RequestSize size;
     {
       grpc::ProtoBufferReader reader(&wire_request_);
@@ -107,7 +109,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
     if (size.raw == Bytes()) {  // Typed fields are converted into tensors of their own.
       for (const PortInfo& port : model_.inputs) parsed += TensorBytes(port.type, port.shape);
     }
-    SLUICE_ASSIGN_OR_RETURN(reservation_, service_.AdmitRequest(size.wire + parsed));
+    SLUICE_ASSIGN_OR_RETURN(reservation_, service_.AdmitRequest(size.wire + parsed, model_.name));
     {
       grpc::ProtoBufferReader reader(&wire_request_);
       if (!request_.ParseFromZeroCopyStream(&reader)) {
@@ -131,6 +133,7 @@ class InferCall final : public grpc::ServerUnaryReactor {
   grpc::ByteBuffer& wire_response_;
   ModelService& service_;
   WireStatistics& statistics_;
+  const Bytes max_message_;
   std::atomic<bool> cancelled_{false};
   Reservation reservation_;
   ModelStatus model_;
@@ -143,8 +146,8 @@ class InferCall final : public grpc::ServerUnaryReactor {
 
 grpc::ServerUnaryReactor* StartInferCall(grpc::CallbackServerContext& context,
                                          grpc::ByteBuffer& request, grpc::ByteBuffer& response,
-                                         ModelService& service, WireStatistics& statistics) {
-  auto* call = new InferCall(request, response, service, statistics);
+                                         WireState& state) {
+  auto* call = new InferCall(request, response, state);
   call->Start(context);
   return call;
 }

@@ -8,8 +8,7 @@
 
 #include <grpcpp/grpcpp.h>
 
-#include "server/model_service.h"
-#include "server/wire_statistics.h"
+#include "server/wire_state.h"
 
 namespace sluice {
 
@@ -17,7 +16,7 @@ namespace sluice {
 // soon as it has been parsed. Owns: everything given must outlive the call.
 grpc::ServerUnaryReactor* StartInferCall(grpc::CallbackServerContext& context,
                                          grpc::ByteBuffer& request, grpc::ByteBuffer& response,
-                                         ModelService& service, WireStatistics& statistics);
+                                         WireState& state);
 
 }  // namespace sluice
 

@@ -14,11 +14,11 @@ namespace sluice {
 
 namespace internal {
 using Oip = inference::GRPCInferenceService;
-// ModelInfer takes bytes, so that its memory is admitted before anything is parsed.
-using OipMethods = Oip::WithCallbackMethod_ServerLive<Oip::WithCallbackMethod_ServerReady<
-    Oip::WithCallbackMethod_ModelReady<Oip::WithCallbackMethod_ServerMetadata<
-        Oip::WithCallbackMethod_ModelMetadata<Oip::WithRawCallbackMethod_ModelInfer<
-            Oip::WithCallbackMethod_RepositoryIndex<Oip::Service>>>>>>>;
+// All take bytes: see wire_message.h.
+using OipMethods = Oip::WithRawCallbackMethod_ServerLive<Oip::WithRawCallbackMethod_ServerReady<
+    Oip::WithRawCallbackMethod_ModelReady<Oip::WithRawCallbackMethod_ServerMetadata<
+        Oip::WithRawCallbackMethod_ModelMetadata<Oip::WithRawCallbackMethod_ModelInfer<
+            Oip::WithRawCallbackMethod_RepositoryIndex<Oip::Service>>>>>>>;
 }  // namespace internal
 
 // Threads: callable from several at once.
@@ -28,26 +28,26 @@ class OpenInferenceService final : public internal::OipMethods {
   explicit OpenInferenceService(WireState& state) : state_(state) {}
 
   grpc::ServerUnaryReactor* ServerLive(grpc::CallbackServerContext* context,
-                                       const inference::ServerLiveRequest* request,
-                                       inference::ServerLiveResponse* response) override;
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ServerReady(grpc::CallbackServerContext* context,
-                                        const inference::ServerReadyRequest* request,
-                                        inference::ServerReadyResponse* response) override;
+                                        const grpc::ByteBuffer* request,
+                                        grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ModelReady(grpc::CallbackServerContext* context,
-                                       const inference::ModelReadyRequest* request,
-                                       inference::ModelReadyResponse* response) override;
+                                       const grpc::ByteBuffer* request,
+                                       grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ServerMetadata(grpc::CallbackServerContext* context,
-                                           const inference::ServerMetadataRequest* request,
-                                           inference::ServerMetadataResponse* response) override;
+                                           const grpc::ByteBuffer* request,
+                                           grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ModelMetadata(grpc::CallbackServerContext* context,
-                                          const inference::ModelMetadataRequest* request,
-                                          inference::ModelMetadataResponse* response) override;
+                                          const grpc::ByteBuffer* request,
+                                          grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* ModelInfer(grpc::CallbackServerContext* context,
                                        const grpc::ByteBuffer* request,
                                        grpc::ByteBuffer* response) override;
   grpc::ServerUnaryReactor* RepositoryIndex(grpc::CallbackServerContext* context,
-                                            const inference::RepositoryIndexRequest* request,
-                                            inference::RepositoryIndexResponse* response) override;
+                                            const grpc::ByteBuffer* request,
+                                            grpc::ByteBuffer* response) override;
 
  private:
   WireState& state_;

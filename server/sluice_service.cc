@@ -2,6 +2,8 @@
 
 #include <string>
 
+#include "server/wire_message.h"
+
 namespace sluice {
 namespace {
 
@@ -27,30 +29,36 @@ void Describe(const ModelStatus& model, v1::ModelMemory& memory) {
   memory.set_last_streamed_bytes(statistics.last_streamed_bytes.load(std::memory_order_relaxed));
 }
 
-}  // namespace
-
-grpc::ServerUnaryReactor* SluiceService::GetMemory(grpc::CallbackServerContext* context,
-                                                   const v1::GetMemoryRequest* /*request*/,
-                                                   v1::GetMemoryResponse* response) {
-  const MemoryReport report = state_.service.memory();
-  response->set_budget_bytes(report.budget.count());
-  response->set_budget_source(report.budget_source);
-  response->set_reserved_bytes(report.reserved.count());
-  response->set_resident_bytes(report.resident.count());
-  response->set_peak_resident_bytes(report.peak_resident.count());
-  response->set_swapped_bytes(report.swapped.count());
-  response->set_uptime_seconds(Seconds(report.uptime));
-  response->set_device(report.device);
+void Fill(const ModelService& service, v1::GetMemoryResponse& response) {
+  const MemoryReport report = service.memory();
+  response.set_budget_bytes(report.budget.count());
+  response.set_budget_source(report.budget_source);
+  response.set_reserved_bytes(report.reserved.count());
+  response.set_resident_bytes(report.resident.count());
+  response.set_peak_resident_bytes(report.peak_resident.count());
+  response.set_swapped_bytes(report.swapped.count());
+  response.set_uptime_seconds(Seconds(report.uptime));
+  response.set_device(report.device);
   for (const MemoryLedger::Line& line : report.lines) {
-    v1::LedgerLine& entry = *response->add_ledger();
+    v1::LedgerLine& entry = *response.add_ledger();
     entry.set_line(line.line);
     entry.set_model(line.model);
     entry.set_reserved_bytes(line.reserved.count());
   }
-  for (const ModelStatus& model : state_.service.models()) Describe(model, *response->add_models());
-  grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
-  reactor->Finish(grpc::Status::OK);
-  return reactor;
+  for (const ModelStatus& model : service.models()) Describe(model, *response.add_models());
+}
+
+}  // namespace
+
+grpc::ServerUnaryReactor* SluiceService::GetMemory(grpc::CallbackServerContext* context,
+                                                   const grpc::ByteBuffer* request,
+                                                   grpc::ByteBuffer* response) {
+  return AnswerSmall<v1::GetMemoryRequest, v1::GetMemoryResponse>(
+      *context, *request, *response,
+      [this](const v1::GetMemoryRequest& /*request*/, v1::GetMemoryResponse& memory) {
+        Fill(state_.service, memory);
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace sluice

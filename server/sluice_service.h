@@ -13,14 +13,15 @@
 namespace sluice {
 
 // Threads: callable from several at once.
-class SluiceService final : public v1::Sluice::CallbackService {
+class SluiceService final
+    : public v1::Sluice::WithRawCallbackMethod_GetMemory<v1::Sluice::Service> {
  public:
   // Owns: `state` must outlive the service.
   explicit SluiceService(WireState& state) : state_(state) {}
 
   grpc::ServerUnaryReactor* GetMemory(grpc::CallbackServerContext* context,
-                                      const v1::GetMemoryRequest* request,
-                                      v1::GetMemoryResponse* response) override;
+                                      const grpc::ByteBuffer* request,
+                                      grpc::ByteBuffer* response) override;
 
  private:
   WireState& state_;

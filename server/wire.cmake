@@ -1,6 +1,7 @@
 # The wire: request codec, gRPC services, metrics. Included by CMakeLists.txt beside it.
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
+find_package(ZLIB REQUIRED)
 find_package(prometheus-cpp REQUIRED)
 find_package(civetweb REQUIRED)
 
@@ -22,12 +23,26 @@ sluice_fuzz_target(infer_codec_fuzz
 sluice_library(server
   SOURCES answer_buffer.cc grpc_server.cc health_service.cc infer_call.cc listen_address.cc
           metrics_collector.cc metrics_server.cc metrics_table.cc open_inference_service.cc
-          process_usage.cc sluice_service.cc status_page.cc
+          process_usage.cc sluice_service.cc status_page.cc wire_message.cc
   HEADERS answer_buffer.h grpc_server.h grpc_status.h health_service.h infer_call.h
           listen_address.h metrics_collector.h metrics_server.h metrics_table.h
-          open_inference_service.h process_usage.h sluice_service.h status_page.h wire_state.h
-          wire_statistics.h
+          open_inference_service.h process_usage.h sluice_service.h status_page.h wire_message.h
+          wire_state.h wire_statistics.h
   DEPENDS sluice::infer_codec sluice::config prometheus-cpp::core $<TARGET_NAME_IF_EXISTS:sluice_service>
-  PRIVATE_DEPENDS gRPC::grpc++_reflection civetweb::civetweb)
+  PRIVATE_DEPENDS gRPC::grpc++_reflection civetweb::civetweb ZLIB::ZLIB)
 set_property(SOURCE open_inference_service.cc metrics_collector.cc status_page.cc APPEND PROPERTY
   COMPILE_DEFINITIONS SLUICE_VERSION="${PROJECT_VERSION}")
+
+sluice_test(wire_parts_test
+  SOURCES wire_parts_test.cc
+  DEPENDS sluice::server)
+
+sluice_test(metrics_test
+  SOURCES metrics_test.cc
+  DEPENDS sluice::server)
+target_compile_definitions(metrics_test PRIVATE SLUICE_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+
+sluice_test(wire_test
+  SOURCES wire_test.cc wire_health_test.cc
+  DEPENDS sluice::server
+  LABELS e2e)

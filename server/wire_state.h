@@ -20,8 +20,8 @@ inline constexpr std::string_view kInferenceServiceName = "inference.GRPCInferen
 inline constexpr std::string_view kSluiceServiceName = "sluice.v1.Sluice";
 
 struct WireState {
-  WireState(ModelService& model_service, std::string name)
-      : service(model_service), server_name(std::move(name)) {}
+  WireState(ModelService& model_service, std::string name, Bytes largest)
+      : service(model_service), server_name(std::move(name)), max_message(largest) {}
 
   // The daemon takes requests: everything that loads at start has been dealt with.
   bool ready() const { return !draining.load(std::memory_order_relaxed) && service.ready(); }
@@ -32,6 +32,7 @@ struct WireState {
 
   ModelService& service;
   const std::string server_name;
+  const Bytes max_message;  // On the wire, and once more when it has been decompressed.
   std::atomic<bool> draining{false};
   WireStatistics statistics;
 };
