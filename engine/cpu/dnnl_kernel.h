@@ -30,7 +30,7 @@ dnnl::stream& DnnlStream();
 
 absl::Status DnnlError(const dnnl::error& error);
 
-// Runs `make`, which calls oneDNN's C++ interface and may throw dnnl::error.
+// Runs `make`, which calls oneDNN's C++ interface; that reports errors as exceptions.
 // Fails: UNIMPLEMENTED, oneDNN has no such primitive; RESOURCE_EXHAUSTED; INTERNAL.
 template <typename Make>
 auto TryDnnl(Make make) -> absl::StatusOr<std::invoke_result_t<Make>> {
