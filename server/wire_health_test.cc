@@ -3,13 +3,17 @@
 #include <gmock/gmock.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <mutex>
 #include <optional>
 
+#include "server/metrics_server.h"
 #include "server/process_usage.h"
 #include "server/wire_test_daemon.h"
 
@@ -103,6 +107,60 @@ TEST_F(WireHealthTest, AnAddressThatIsTakenIsNamed) {
   const auto third = GrpcServer::Start(config, daemon_->service());
   EXPECT_THAT(std::string(third.status().message()), HasSubstr("another process answers there"));
   EXPECT_TRUE(std::filesystem::exists(daemon_->folder() / "s.sock"));
+}
+
+// One HTTP exchange with 127.0.0.1; everything that is answered.
+std::string Exchange(int port, const std::string& request) {
+  const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(static_cast<std::uint16_t>(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  EXPECT_EQ(connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+  EXPECT_EQ(write(fd, request.data(), request.size()), static_cast<ssize_t>(request.size()));
+  std::string answer;
+  char buffer[4096];
+  for (ssize_t n = 0; (n = read(fd, buffer, sizeof(buffer))) > 0;) {
+    answer.append(buffer, static_cast<std::size_t>(n));
+  }
+  close(fd);
+  return answer;
+}
+
+TEST_F(WireHealthTest, ServesMetricsAndAPageForPeople) {
+  inference::ModelInferResponse answer;
+  inference::ModelInferRequest wrong = Digit();
+  ASSERT_TRUE(Infer(wrong, &answer).ok());
+  wrong.set_model_name("nobody");
+  ASSERT_FALSE(Infer(wrong, &answer).ok());
+  const auto server =
+      MetricsServer::Start("127.0.0.1:0", daemon_->service(), &daemon_->server().statistics());
+  ASSERT_TRUE(server.ok()) << server.status();
+  const auto get = [&](const std::string& line) {
+    return Exchange((*server)->port(), line + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
+  };
+  const std::string metrics = get("GET /metrics");
+  EXPECT_THAT(metrics, testing::StartsWith("HTTP/1.1 200 OK"));
+  EXPECT_THAT(metrics, HasSubstr("Content-Type: text/plain; version=0.0.4"));
+  EXPECT_THAT(metrics, HasSubstr("sluice_memory_budget_bytes 536870912"));
+  EXPECT_THAT(metrics,
+              testing::ContainsRegex(
+                  "sluice_requests_total.model=\"mnist\",version=\"1\",code=\"OK\". [1-9]"));
+  EXPECT_THAT(metrics,
+              testing::ContainsRegex("sluice_requests_refused_total.code=\"NOT_FOUND\". [1-9]"));
+  EXPECT_THAT(get("GET /"), HasSubstr("<td>mnist</td>"));
+  EXPECT_THAT(get("GET /../etc/passwd"), testing::Not(HasSubstr("root:")));
+  EXPECT_THAT(get("GET /nothing"), testing::StartsWith("HTTP/1.1 404"));
+  EXPECT_THAT(get("POST /metrics"), testing::StartsWith("HTTP/1.1 405"));
+  EXPECT_THAT(get("HEAD /metrics"), testing::EndsWith("\r\n\r\n"));
+}
+
+TEST_F(WireHealthTest, AMetricsAddressThatIsTakenIsNamed) {
+  const std::string taken = daemon_->server().addresses()[1];
+  const auto server = MetricsServer::Start(taken, daemon_->service());
+  EXPECT_EQ(server.status().code(), absl::StatusCode::kUnavailable);
+  EXPECT_THAT(std::string(server.status().message()),
+              testing::AllOf(HasSubstr(taken), HasSubstr("Address already in use")));
 }
 
 // A watch that counts what it is told.
