@@ -15,6 +15,10 @@
 namespace sluice {
 namespace {
 
+// How often the process is compared with the ledger, and the least by which the base is raised.
+constexpr Duration kCorrectionInterval = std::chrono::seconds(1);
+constexpr Bytes kCorrectionStep = 256_KiB;
+
 constexpr const char* kExplicit = "not loaded: its description says `load: explicit`";
 
 bool SameDescription(const ModelConfig& a, const ModelConfig& b) {
@@ -96,11 +100,19 @@ void ModelLifecycle::Work() {
     Task task;
     {
       MutexLock lock(mutex_);
-      while (tasks_.empty() && !stopping_) wake_.Wait(mutex_);
-      if (tasks_.empty() || stopping_) return;
-      task = std::move(tasks_.front());
-      tasks_.pop_front();
-      working_ = true;
+      if (tasks_.empty() && !stopping_) {
+        wake_.WaitUntil(mutex_, SteadyClock().Now() + kCorrectionInterval);
+      }
+      if (stopping_) return;
+      if (!tasks_.empty()) {
+        task = std::move(tasks_.front());
+        tasks_.pop_front();
+        working_ = true;
+      }
+    }
+    if (task == nullptr) {
+      if (CorrectBase()) Redivide();
+      continue;
     }
     task();
     ++progress_;
@@ -250,6 +262,7 @@ absl::Status ModelLifecycle::Load(const std::shared_ptr<ServedModel>& model,
 absl::Status ModelLifecycle::Install(const std::shared_ptr<ServedModel>& model,
                                      const ModelConfig& config,
                                      std::unique_ptr<LoadedModel> loaded) {
+  ReturnFreedMemory();
   CorrectBase();
   SLUICE_RETURN_IF_ERROR(parts_.memory.CheckFits(parts_.registry.all(), *model, config, *loaded));
   // From here on the old one is gone: never two copies of the weights.
@@ -290,19 +303,27 @@ absl::Status ModelLifecycle::BringToSpeed(const std::shared_ptr<ServedModel>& mo
 
 // What the process grew by and no line explains (library pages that were touched, the allocator's
 // own) belongs to the base, so that weights give way to it.
-void ModelLifecycle::CorrectBase() {
-  ReturnFreedMemory();
+bool ModelLifecycle::CorrectBase() {
   const ProcessMemory process = ReadProcessMemory();
   const Bytes actual = process.resident + process.swapped;
   const Bytes reserved = parts_.ledger.reserved();
-  if (actual <= reserved) return;
-  const Bytes more = actual - reserved;
-  if (!parts_.base.Resize(parts_.base.bytes() + more).ok()) {
-    spdlog::warn("the process holds {} and has reserved {} of the budget of {}",
-                 FormatBytes(actual), FormatBytes(reserved), FormatBytes(parts_.ledger.budget()));
-    return;
+  if (actual <= reserved) return false;
+  const Bytes more = AlignUp(actual - reserved, kCorrectionStep);
+  absl::Status raised = parts_.base.Resize(parts_.base.bytes() + more);
+  if (!raised.ok() && parts_.memory.Divide(parts_.registry.all(), more).ok()) {
+    raised = parts_.base.Resize(parts_.base.bytes() + more);
+  }
+  if (!raised.ok()) {
+    if (!std::exchange(warned_, true)) {
+      spdlog::warn(
+          "the process holds {}, more than the {} that are reserved, and models cannot "
+          "give way: raise memory.budget ({})",
+          FormatBytes(actual), FormatBytes(reserved), FormatBytes(parts_.ledger.budget()));
+    }
+    return false;
   }
   spdlog::debug("base raised by {} to {}", FormatBytes(more), FormatBytes(parts_.base.bytes()));
+  return true;
 }
 
 void ModelLifecycle::Unload(const std::shared_ptr<ServedModel>& model, const absl::Status& reason) {

@@ -79,12 +79,13 @@ class ModelLifecycle {
   absl::Status BringToSpeed(const std::shared_ptr<ServedModel>& model);
   void Unload(const std::shared_ptr<ServedModel>& model, const absl::Status& reason);
   void RepairNow(const std::shared_ptr<ServedModel>& model);
-  void CorrectBase();
+  bool CorrectBase();  // True when the base was raised.
   void Redivide();
 
   const Parts parts_;
   Config config_;  // The loader's thread only, once it runs.
   ServedModels at_start_;
+  bool warned_ = false;  // That the process outgrows the ledger.
   std::atomic<bool> ready_{false};
   std::atomic<bool> stopping_{false};
   // The model that is being brought in: its damage is the load's own affair.

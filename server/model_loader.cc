@@ -18,7 +18,7 @@ namespace sluice {
 namespace {
 
 // Structure beyond initialisers, most of all nodes and names: a thousand nodes take some 100 KiB.
-constexpr Bytes kUsualStructure = 2_MiB;
+constexpr Bytes kLeastStructure = 1_MiB;
 constexpr Bytes kMaxStructure = 16_MiB;
 // What lowering takes for a node, from networks with many small kernels; corrected afterwards.
 constexpr Bytes kLoweringPerNode = 64_KiB;
@@ -50,9 +50,14 @@ absl::StatusOr<ImportedModel> ImportWithin(const ModelConfig& config, const Load
 // Most networks' structure is small, so little is reserved at first.
 absl::StatusOr<ImportedModel> ImportInSteps(const ModelConfig& config, const LoadContext& context,
                                             Reservation& import) {
-  absl::StatusOr<ImportedModel> imported = ImportWithin(config, context, kUsualStructure, import);
-  if (!absl::IsResourceExhausted(imported.status())) return imported;
-  return ImportWithin(config, context, kMaxStructure, import);
+  Bytes structure = kLeastStructure;
+  for (;;) {
+    absl::StatusOr<ImportedModel> imported = ImportWithin(config, context, structure, import);
+    if (!absl::IsResourceExhausted(imported.status()) || structure >= kMaxStructure) {
+      return imported;
+    }
+    structure = structure * 2;
+  }
 }
 
 // Lowers on the compute team, and books what the kernels took: what the program says, or what the
