@@ -82,16 +82,10 @@ TEST(MemorySplitTest, StaysWithinAnyMemory) {
   const Chain b(5, 3_MiB, 1_MiB, std::chrono::milliseconds(2));
   const Chain none(0, Bytes(), 2_MiB, std::chrono::milliseconds(1));
   const std::vector<ModelDemand> models = {a.demand(2), b.demand(), none.demand()};
-  Duration before = Duration::max();
   for (Bytes memory = LeastMemory(models); memory < 48_MiB; memory += 1_MiB + 12_KiB) {
     const std::optional<MemorySplit> split = SplitMemory(models, kDisk, memory);
     ASSERT_TRUE(split.has_value()) << FormatBytes(memory);
     Check(models, *split, memory);
-    // Not monotone step by step, but memory must pay in the long run.
-    if (memory > 40_MiB) {
-      EXPECT_LE(split->plans[0].stall, before);
-    }
-    before = std::max(split->plans[0].stall, Duration::zero());
   }
 }
 
