@@ -169,6 +169,28 @@ class ModelBuilder {
   TemporaryFolder folder_;
 };
 
+// A model of one node that reads "x" and makes "y".
+struct OneNode {
+  OneNode(std::int64_t opset, const std::string& op, const Shape& x,
+          std::vector<std::string> more = {}, std::vector<std::string> outputs = {"y"})
+      : builder(opset) {
+    builder.Input("x", x);
+    more.insert(more.begin(), "x");
+    node = new NodeBuilder(builder.Node(op, more, outputs));
+    for (const std::string& output : outputs) builder.Output(output);
+  }
+  ~OneNode() { delete node; }
+  OneNode(const OneNode&) = delete;
+  OneNode& operator=(const OneNode&) = delete;
+  NodeBuilder& operator*() { return *node; }
+  NodeBuilder* operator->() { return node; }
+  Graph Imported() const { return builder.Imported(); }
+  absl::Status Status() const { return builder.Import().status(); }
+
+  ModelBuilder builder;
+  NodeBuilder* node;
+};
+
 inline std::vector<std::string> OperationNames(const Graph& graph) {
   std::vector<std::string> names;
   for (const Node& node : graph.nodes) names.push_back(Name(node.operation));
