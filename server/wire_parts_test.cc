@@ -175,7 +175,7 @@ TEST(ListenAddressTest, TellsSocketsFromPorts) {
 class SocketPathTest : public testing::Test {
  protected:
   SocketPathTest() {
-    std::string pattern = testing::TempDir() + "sluiceXXXXXX";
+    std::string pattern = testing::TempDir() + "sluice" + std::string(6, 'X');
     folder_ = mkdtemp(pattern.data());
     path_ = folder_ / "s.sock";
   }

@@ -50,7 +50,7 @@ inline std::filesystem::path SharedModels() {
 class TestDaemon {
  public:
   TestDaemon() {
-    std::string pattern = testing::TempDir() + "sluiceXXXXXX";
+    std::string pattern = testing::TempDir() + "sluice" + std::string(6, 'X');
     folder_ = mkdtemp(pattern.data());
     std::ofstream(folder_ / "broken.onnx") << "this is no network";
     Config config;
