@@ -97,12 +97,15 @@ void DrawBox(const Box& box, std::size_t thickness, Colour colour, Picture& pict
   FillBox({box.right - across, box.top, box.right, box.bottom}, colour, picture);
 }
 
+std::size_t NumberWidth(std::size_t number, std::size_t scale) {
+  return (std::to_string(number).size() * (kDigitWidth + 1) + 1) * scale;
+}
+
 void DrawNumber(std::size_t number, std::size_t left, std::size_t top, std::size_t scale,
                 Colour colour, Picture& picture) {
   const std::string digits = std::to_string(number);
-  FillBox({left, top, left + (digits.size() * (kDigitWidth + 1) + 1) * scale,
-           top + (kDigitHeight + 2) * scale},
-          colour, picture);
+  FillBox({left, top, left + NumberWidth(number, scale), top + (kDigitHeight + 2) * scale}, colour,
+          picture);
   constexpr Colour kWhite = {255, 255, 255};
   for (std::size_t i = 0; i < digits.size(); ++i) {
     const unsigned rows = kDigits[static_cast<std::size_t>(digits[i] - '0')];

@@ -57,11 +57,14 @@ absl::Status WritePng(const Picture& picture, const std::filesystem::path& path)
 // Requires: a picture with pixels, and sides of 1 or more.
 Picture Resize(const Picture& picture, std::size_t width, std::size_t height);
 
-// Draws the outline of `box`, `thickness` pixels inwards, and `number` in its corner. What lies
-// outside the picture is left out.
+// Draw the outline of `box`, `thickness` pixels inwards, and `number` in white on a plate whose
+// corner is given. What lies outside the picture is left out.
 void DrawBox(const Box& box, std::size_t thickness, Colour colour, Picture& picture);
 void DrawNumber(std::size_t number, std::size_t left, std::size_t top, std::size_t scale,
                 Colour colour, Picture& picture);
+
+// Of the plate, in pixels.
+std::size_t NumberWidth(std::size_t number, std::size_t scale);
 
 }  // namespace sluice
 

@@ -142,11 +142,16 @@ std::string DescribeTextRegions(const std::vector<TextRegion>& regions) {
 
 void DrawTextRegions(const std::vector<TextRegion>& regions, Picture& picture) {
   constexpr Colour kRed = {214, 40, 40};
-  const std::size_t scale = std::max<std::size_t>(1, std::min(picture.width, picture.height) / 300);
+  const std::size_t side = std::min(picture.width, picture.height);
+  const std::size_t scale = std::max<std::size_t>(1, side / 160);
+  const std::size_t line = std::max<std::size_t>(1, side / 150);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     const Box& box = regions[i].box;
-    DrawBox(box, scale + 1, kRed, picture);
-    DrawNumber(i + 1, box.left, box.top, scale, kRed, picture);
+    DrawBox(box, line, kRed, picture);
+    // Beside the box where there is room, so that it hides no text.
+    const std::size_t width = NumberWidth(i + 1, scale);
+    DrawNumber(i + 1, box.left >= width ? box.left - width : box.left, box.top, scale, kRed,
+               picture);
   }
 }
 
