@@ -29,6 +29,7 @@ struct ModelConfig {
   std::filesystem::path root;      // External data must lie in it.
   std::map<std::string, std::int64_t> dims;
   Pipeline pipeline = Pipeline::kAsynchronous;
+  std::optional<Bytes> max_resident;  // Most of its weights that stay in memory; the rest streams.
   int priority = 2;                // 1 is highest.
   std::optional<Duration> deadline;  // For requests that bring none.
   Load load = Load::kStart;

@@ -245,7 +245,7 @@ bool ApplyDims(const YamlNode& node, const Place<ModelDescription>& place) {
   return true;
 }
 
-constexpr std::array<Key<ModelDescription>, 8> kModelKeys = {{
+constexpr std::array<Key<ModelDescription>, 9> kModelKeys = {{
     {"name", "a name of 1 to 128 of A-Z a-z 0-9 . _ -",
      [](const YamlNode& node, const Place<ModelDescription>& place) {
        if (!IsText(node) || !IsModelName(node.text)) return false;
@@ -275,6 +275,13 @@ constexpr std::array<Key<ModelDescription>, 8> kModelKeys = {{
        if (node.text == "asynchronous") place.target.config.pipeline = Pipeline::kAsynchronous;
        if (node.text == "resident") place.target.config.pipeline = Pipeline::kResident;
        return node.text == "asynchronous" || node.text == "resident";
+     }},
+    {"max_resident", "bytes, such as 16MiB; 0 lets every weight stream",
+     [](const YamlNode& node, const Place<ModelDescription>& place) {
+       const absl::StatusOr<Bytes> bytes = ParseBytes(IsText(node) ? node.text : "");
+       if (!bytes.ok()) return false;
+       place.target.config.max_resident = *bytes;
+       return true;
      }},
     {"priority", "a number from 1 (highest) to 1000",
      [](const YamlNode& node, const Place<ModelDescription>& place) {
@@ -388,6 +395,11 @@ ModelDescription ReadModelKeys(const YamlNode& node, std::string_view prefix,
   }
   const std::string dotted = prefix.empty() ? "" : absl::StrFormat("%s.", prefix);
   ReadKeys<ModelDescription>(node, kModelKeys, "", dotted, description, errors);
+  const ModelConfig& config = description.config;
+  if (config.max_resident && config.pipeline == ModelConfig::Pipeline::kResident) {
+    errors.Add(node.line, absl::StrFormat("%smax_resident", dotted), "pipeline: resident with it",
+               "one of the two");
+  }
   return description;
 }
 

@@ -70,6 +70,7 @@ models:
     priority: 1
     deadline: 50ms
     load: explicit
+  - { name: b, path: b.onnx, max_resident: 16MiB }
 )");
   ASSERT_TRUE(config.ok()) << config.status();
   EXPECT_EQ(config->server_name, "edge");
@@ -85,7 +86,9 @@ models:
   EXPECT_EQ(config->drain_timeout, std::chrono::milliseconds(1500));
   EXPECT_EQ(config->log_level, "warn");
   EXPECT_EQ(config->model_repository, "/srv/models");
-  ASSERT_EQ(config->models.size(), 1u);
+  ASSERT_EQ(config->models.size(), 2u);
+  EXPECT_EQ(config->models[0].max_resident, std::nullopt);
+  EXPECT_EQ(config->models[1].max_resident, 16_MiB);
   const ModelConfig& model = config->models[0];
   EXPECT_EQ(model.name, "a.b-C_9");
   EXPECT_EQ(model.version, "7");
@@ -128,7 +131,9 @@ models:
   - path: y.onnx
     pipeline: planned
     deadline: 50
+  - { name: c, path: c.onnx, pipeline: resident, max_resident: 1MiB }
 )");
+  EXPECT_THAT(refusal, HasSubstr("c.yaml:12: models[2].max_resident: got pipeline: resident"));
   EXPECT_THAT(refusal, HasSubstr("c.yaml:3: memory.budget: got \"lots\", want bytes such as"));
   EXPECT_THAT(refusal, HasSubstr("c.yaml:4: compute.threads: got \"1000\", want "));
   EXPECT_THAT(refusal, HasSubstr("c.yaml:4: compute.slots: got \"2\", want 1 ("));

@@ -15,6 +15,12 @@ Bytes Sum(std::span<const Bytes> extents) {
   return sum;
 }
 
+// What the model can use for residents.
+Bytes Useful(const ModelDemand& model) {
+  const Bytes weights = Sum(model.extents);
+  return model.all_resident ? weights : std::min(weights, model.most_resident);
+}
+
 Bytes ActivationPages(const ModelDemand& model) { return AlignUp(model.activations, kPageSize); }
 
 // The least arena that runs a model with none of its weights resident, or all of them.
@@ -82,9 +88,8 @@ std::optional<MemorySplit> SplitAround(std::span<const ModelDemand> models, cons
                                        Bytes memory, Bytes arena) {
   std::vector<SplitRequest> requests;
   for (const ModelDemand& model : models) {
-    const Bytes weights = Sum(model.extents);
-    requests.push_back({.minimum = model.all_resident ? weights : Bytes(),
-                        .useful = weights,
+    requests.push_back({.minimum = model.all_resident ? Sum(model.extents) : Bytes(),
+                        .useful = Useful(model),
                         .weight = model.weight});
   }
   const std::optional<std::vector<Bytes>> shares = SplitBudget(requests, memory - arena);
@@ -129,11 +134,13 @@ std::optional<MemorySplit> SplitMemory(std::span<const ModelDemand> models, cons
   const Bytes least = LeastArena(models);
   if (memory < LeastMemory(models)) return std::nullopt;
   Bytes activations, weights;
+  bool all_may_stay = true;
   for (const ModelDemand& model : models) {
     activations = std::max(activations, ActivationPages(model));
     weights += Sum(model.extents);
+    all_may_stay = all_may_stay && Useful(model) == Sum(model.extents);
   }
-  if (activations + weights <= memory) {
+  if (all_may_stay && activations + weights <= memory) {
     MemorySplit split{.arena = activations, .plans = {}};
     for (const ModelDemand& model : models) split.plans.push_back(AllResident(model, read));
     return split;

@@ -27,6 +27,7 @@ struct ModelDemand {
   Bytes activations;               // Height of their plan.
   double weight = 1;               // How much its latency counts. Above zero.
   bool all_resident = false;       // Nothing of it may stream.
+  Bytes most_resident = Bytes::Max();  // Its weights take no more; ignored with all_resident.
 };
 
 struct MemorySplit {

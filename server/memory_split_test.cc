@@ -52,6 +52,18 @@ void Check(const std::vector<ModelDemand>& models, const MemorySplit& split, Byt
   EXPECT_LE(used, memory);
 }
 
+TEST(MemorySplitTest, StreamsWhatIsOverTheMostThatMayStay) {
+  const Chain a(4, 1_MiB, 2_MiB, std::chrono::milliseconds(1));
+  for (const Bytes most : {Bytes(), 1_MiB, 3_MiB}) {
+    ModelDemand demand = a.demand();
+    demand.most_resident = most;
+    const std::optional<MemorySplit> split = SplitMemory(std::vector{demand}, kDisk, 90_MiB);
+    ASSERT_TRUE(split.has_value());
+    Check({demand}, *split, 90_MiB);
+    EXPECT_EQ(split->plans[0].resident_bytes, most);
+  }
+}
+
 TEST(MemorySplitTest, KeepsEverythingWhenItFits) {
   const Chain a(4, 1_MiB, 2_MiB, std::chrono::milliseconds(1));
   const Chain b(2, 1_MiB, 3_MiB, std::chrono::milliseconds(1));

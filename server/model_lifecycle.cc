@@ -23,8 +23,8 @@ constexpr const char* kExplicit = "not loaded: its description says `load: expli
 
 bool SameDescription(const ModelConfig& a, const ModelConfig& b) {
   return a.version == b.version && a.path == b.path && a.root == b.root && a.dims == b.dims &&
-         a.pipeline == b.pipeline && a.priority == b.priority && a.deadline == b.deadline &&
-         a.load == b.load;
+         a.pipeline == b.pipeline && a.max_resident == b.max_resident && a.priority == b.priority &&
+         a.deadline == b.deadline && a.load == b.load;
 }
 
 std::string Text(const absl::Status& status) {

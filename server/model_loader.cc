@@ -39,9 +39,6 @@ absl::StatusOr<Reservation> ReserveRoom(const LoadContext& context, std::string_
 
 absl::StatusOr<ImportedModel> ImportWithin(const ModelConfig& config, const LoadContext& context,
                                            Bytes max_structure, Reservation& import) {
-  std::error_code error;
-  const std::uintmax_t size = std::filesystem::file_size(config.path, error);
-  if (!error) max_structure = std::min(max_structure, Bytes::Of(size) + 1_MiB);
   import = Reservation();
   SLUICE_ASSIGN_OR_RETURN(import, ReserveRoom(context, "import", config.name, max_structure * 2));
   return ImportModel(config, max_structure);

@@ -49,7 +49,8 @@ std::vector<ModelDemand> ModelMemory::Demands(std::span<const LoadedModel* const
                        .extents = loaded[i]->streamed->extent_bytes(),
                        .activations = loaded[i]->streamed->activations().height,
                        .weight = 1.0 / configs[i]->priority,
-                       .all_resident = configs[i]->pipeline == ModelConfig::Pipeline::kResident});
+                       .all_resident = configs[i]->pipeline == ModelConfig::Pipeline::kResident,
+                       .most_resident = configs[i]->max_resident.value_or(Bytes::Max())});
   }
   return demands;
 }
