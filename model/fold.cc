@@ -233,6 +233,7 @@ struct Folder {
     SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> v, ReadIntegers(x));
     if (IsInteger(y.type)) return PackIntegers(y.type, v);
     std::vector<float> out;
+    out.reserve(v.size());
     for (const std::int64_t element : v) out.push_back(static_cast<float>(element));
     return PackFloats(y.type, out);
   }
@@ -339,10 +340,12 @@ struct Folder {
     for (std::size_t i = 0; i < v.size(); ++i) {
       sums[to[i]] = sums[to[i]] ? Combine(op.kind, *sums[to[i]], v[i]) : v[i];
     }
+    const std::size_t entries = count == 0 ? 0 : v.size() / count;  // Behind each result.
     std::vector<T> out;
+    out.reserve(count);
     for (const std::optional<T>& sum : sums) {
       T element = sum.value_or(T{});
-      if (op.kind == Reduce::Kind::kMean) element /= static_cast<T>(v.size() / count);
+      if (op.kind == Reduce::Kind::kMean) element /= static_cast<T>(entries);
       out.push_back(element);
     }
     return out;

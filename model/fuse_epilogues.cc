@@ -77,7 +77,7 @@ std::optional<Unary> ScaledGateOf(const GraphEditor& editor, const Unary& scale,
   const std::optional<std::size_t> node = editor.producer(product);
   const auto* binary = node ? std::get_if<Binary>(&editor.node(*node).operation) : nullptr;
   if (binary == nullptr || binary->kind != Binary::Kind::kMultiply) return std::nullopt;
-  for (const std::size_t i : {0, 1}) {
+  for (const std::size_t i : {0u, 1u}) {
     x = *editor.node(*node).inputs[i];
     const std::optional<Ramp> ramp = RampBehind(editor, *editor.node(*node).inputs[1 - i]);
     if (ramp && ramp->x == x && AreReciprocal(scale.alpha, ramp->height)) {
@@ -116,7 +116,7 @@ bool CompleteLinear(GraphEditor& editor, std::size_t i, const Unary& linear) {
 
 bool CompleteGate(GraphEditor& editor, std::size_t i, const Binary& binary) {
   if (binary.kind != Binary::Kind::kMultiply) return false;
-  for (const std::size_t x_at : {0, 1}) {
+  for (const std::size_t x_at : {0u, 1u}) {
     const ValueId x = *editor.node(i).inputs[x_at];
     const std::optional<Unary> gate = GateOf(editor, x, *editor.node(i).inputs[1 - x_at]);
     if (!gate) continue;

@@ -87,9 +87,10 @@ absl::StatusOr<std::vector<T>> Steps(T start, T limit, T delta) {
         "got %d elements, at most %d are supported",
         static_cast<std::int64_t>(std::min(count, 1e18)), static_cast<std::int64_t>(kMost)));
   }
-  std::vector<T> steps;
-  for (double i = 0; i < count; ++i)
-    steps.push_back(static_cast<T>(start + static_cast<T>(i) * delta));
+  std::vector<T> steps(static_cast<std::size_t>(std::max(count, 0.0)));
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    steps[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+  }
   return steps;
 }
 

@@ -107,10 +107,11 @@ absl::StatusOr<std::optional<std::vector<std::int64_t>>> OnnxNode::IntsOrInput(
 }
 
 MaybeValue OnnxNode::Emit(Operation operation, std::vector<std::optional<ValueId>> inputs,
-                          std::optional<Shape> shape, std::optional<DataType> type) {
+                          const std::optional<Shape>& shape, std::optional<DataType> type) {
   SLUICE_RETURN_IF_ERROR(attribute_error_);
   Graph& graph = context_.graph;
   std::vector<const Value*> values;
+  values.reserve(inputs.size());
   for (const std::optional<ValueId>& input : inputs) {
     values.push_back(input ? &graph.value(*input) : nullptr);
   }

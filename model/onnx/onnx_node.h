@@ -77,7 +77,7 @@ class OnnxNode {
   // operation leaves a choice; the type where it is not the first input's.
   // Fails: INVALID_ARGUMENT, shapes or types that do not fit. RESOURCE_EXHAUSTED, too large.
   MaybeValue Emit(Operation operation, std::vector<std::optional<ValueId>> inputs,
-                  std::optional<Shape> shape = std::nullopt,
+                  const std::optional<Shape>& shape = std::nullopt,
                   std::optional<DataType> type = std::nullopt);
   MaybeValue EmitUnary(Unary unary, ValueId x) { return Emit(unary, {x}); }
   MaybeValue EmitBinary(Binary::Kind kind, ValueId a, ValueId b) {
