@@ -18,10 +18,9 @@ namespace sluice::internal {
 
 }  // namespace sluice::internal
 
-#define SLUICE_CHECK(condition)           \
-  (__builtin_expect(!(condition), 0)      \
-       ? ::sluice::internal::CheckFailed( \
-             #condition, __FILE__, __LINE__) \
+#define SLUICE_CHECK(condition)                                          \
+  (__builtin_expect(!(condition), 0)                                     \
+       ? ::sluice::internal::CheckFailed(#condition, __FILE__, __LINE__) \
        : static_cast<void>(0))
 
 #endif  // SLUICE_BASE_CHECK_H_

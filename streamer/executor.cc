@@ -209,7 +209,7 @@ absl::Status Executor::Impl::SetResidents(StreamedModel& model, const std::vecto
   }
   if (targets_.empty()) return absl::OkStatus();
   reader_.Start(JobOver(model, {}));
-  const absl::Status status = reader_.Await(targets_.size() - 1).status();
+  absl::Status status = reader_.Await(targets_.size() - 1).status();
   reader_.Finish();
   for (std::size_t i = 0; i < reader_.ready(); ++i) {
     const std::size_t extent = Index(targets_[i].extent);
