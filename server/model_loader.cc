@@ -21,7 +21,7 @@ namespace {
 constexpr Bytes kLeastStructure = 1_MiB;
 constexpr Bytes kMaxStructure = 16_MiB;
 // What lowering takes for a node, from networks with many small kernels; corrected afterwards.
-constexpr Bytes kLoweringPerNode = 64_KiB;
+constexpr Bytes kLoweringPerNode = 32_KiB;
 // What we keep for each step and buffer: records, names, costs.
 constexpr Bytes kMetadataPerStep = Bytes::Of(512);
 
@@ -41,7 +41,10 @@ absl::StatusOr<ImportedModel> ImportWithin(const ModelConfig& config, const Load
                                            Bytes max_structure, Reservation& import) {
   import = Reservation();
   SLUICE_ASSIGN_OR_RETURN(import, ReserveRoom(context, "import", config.name, max_structure * 2));
-  return ImportModel(config, max_structure);
+  absl::StatusOr<ImportedModel> imported = ImportModel(config, max_structure);
+  // The parsed file is gone; the graph stays until it is lowered.
+  if (imported.ok()) SLUICE_RETURN_IF_ERROR(import.Resize(imported->structure_memory));
+  return imported;
 }
 
 // Most networks' structure is small, so little is reserved at first.

@@ -29,8 +29,8 @@ inline std::size_t TeamSize() {
 // once; on the calling thread alone when `elements`, the size of all the work, is small. The whole
 // team or nobody: the OpenMP library ends the threads that a smaller region leaves out.
 template <typename Body>
-void ParallelForWorkers(std::size_t count, std::size_t elements, std::size_t team,
-                        const Body& body) {
+void ParallelForWorkers(std::size_t count, [[maybe_unused]] std::size_t elements,
+                        [[maybe_unused]] std::size_t team, const Body& body) {
 #ifdef _OPENMP
   if (count > 1 && elements >= kParallelElements && team > 1) {
 #pragma omp parallel num_threads(static_cast <int>(team))

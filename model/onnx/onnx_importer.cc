@@ -362,6 +362,7 @@ absl::StatusOr<ImportedModel> ImportFrom(const std::filesystem::path& path,
   model.files.insert(model.files.begin(), canonical);
   model.producer = structure.model.producer_name();
   model.structure_hash = structure.hash;
+  model.structure_memory = structure.memory;
   return model;
 }
 

@@ -40,6 +40,8 @@ struct ImportedModel {
   std::vector<std::filesystem::path> files;
   std::string producer;
   std::int64_t opset = 0;
+  // An upper estimate of what the graph holds beside constants that stay in files.
+  Bytes structure_memory;
   // XXH3-64 of everything but the initialisers' contents.
   std::uint64_t structure_hash = 0;
 };

@@ -38,6 +38,12 @@ bool IsContents(std::uint32_t number) {
          number == field::kTensorDoubles || number == field::kTensorUint64s;
 }
 
+// Fields of integers, whose packed form may be an eighth of what it becomes.
+bool IsVarints(std::uint32_t number) {
+  return number == field::kTensorDims || number == field::kTensorInt32s ||
+         number == field::kTensorInt64s || number == field::kTensorUint64s;
+}
+
 class Walker {
  public:
   Walker(const ModelFile& file, Bytes limit, std::size_t max_nodes, OnnxStructure& out)
@@ -45,6 +51,7 @@ class Walker {
 
   absl::Status Model();
   std::uint64_t hash() const { return reader_.hash(); }
+  Bytes charged() const { return reader_.charged(); }
 
  private:
   absl::Status Graph(Bytes end);
@@ -232,11 +239,11 @@ absl::Status Walker::Tensor(Bytes end, std::string& into, TensorContents& conten
         IsContents(f.number) && f.type == WireField::Type::kLength && f.size > kParsedContents;
     if (!large) {
       parsed = parsed || (IsContents(f.number) && f.size > Bytes());
-      const bool grows = f.type == WireField::Type::kLength &&
-                         (IsContents(f.number) || f.number == field::kTensorDims);
-      SLUICE_RETURN_IF_ERROR(reader_.Charge(grows                  ? f.size * kPackedGrowth
-                                            : IsContents(f.number) ? Bytes::Of(kPackedGrowth)
-                                                                   : kFieldOverhead));
+      const bool packed = f.type == WireField::Type::kLength;
+      const Bytes grown = IsVarints(f.number) && packed ? f.size * kPackedGrowth : f.size;
+      SLUICE_RETURN_IF_ERROR(reader_.Charge(!IsContents(f.number) ? kFieldOverhead + grown
+                                            : packed              ? grown
+                                                                  : Bytes::Of(kPackedGrowth)));
       SLUICE_RETURN_IF_ERROR(reader_.Copy(f, into));
       continue;
     }
@@ -258,6 +265,7 @@ absl::StatusOr<OnnxStructure> ReadOnnxStructure(const ModelFile& file, Bytes lim
   Walker walker(file, limit, max_nodes, structure);
   SLUICE_RETURN_IF_ERROR(walker.Model());
   structure.hash = walker.hash();
+  structure.memory = walker.charged();
   return structure;
 }
 

@@ -33,6 +33,7 @@ struct OnnxStructure {
   // Of the tensors of attributes, by node and attribute.
   std::map<std::pair<int, int>, TensorContents> attributes;
   std::uint64_t hash = 0;
+  Bytes memory;  // What was charged against the limit: an upper estimate of what this holds.
 };
 
 // Fails: INVALID_ARGUMENT, not an ONNX model. DATA_LOSS, cut short. RESOURCE_EXHAUSTED, more

@@ -58,6 +58,8 @@ class WireReader {
 
   // XXH3-64 of all that was read.
   std::uint64_t hash() const;
+  // The sum of what was charged.
+  Bytes charged() const { return charged_; }
 
  private:
   absl::StatusOr<std::uint8_t> Byte();
