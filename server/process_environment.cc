@@ -1,6 +1,7 @@
 #include "server/process_environment.h"
 
 #include <sched.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -28,6 +29,8 @@ int ComputeThreads(const Config& config) {
 absl::Status RestartWithEnvironment(const Config& config, char** argv) {
   if (std::getenv(kGuard) != nullptr) {
     unsetenv(kGuard);
+    // The second start ran "exe"; tools that list processes look for the program's own name.
+    prctl(PR_SET_NAME, "sluiced");
     return absl::OkStatus();
   }
   setenv(kGuard, "set", 1);
