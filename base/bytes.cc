@@ -22,14 +22,14 @@ constexpr std::array<Unit, 17> kUnits = {{
     {"k", kKi},
     {"kib", kKi},
     {"kb", 1e3},
-    {"m", kKi * kKi},
-    {"mib", kKi * kKi},
+    {"m", kKi* kKi},
+    {"mib", kKi* kKi},
     {"mb", 1e6},
-    {"g", kKi * kKi * kKi},
-    {"gib", kKi * kKi * kKi},
+    {"g", kKi* kKi* kKi},
+    {"gib", kKi* kKi* kKi},
     {"gb", 1e9},
-    {"t", kKi * kKi * kKi * kKi},
-    {"tib", kKi * kKi * kKi * kKi},
+    {"t", kKi* kKi* kKi* kKi},
+    {"tib", kKi* kKi* kKi* kKi},
     {"tb", 1e12},
     {"bytes", 1},
     {"byte", 1},
@@ -59,8 +59,8 @@ std::string FormatBytes(Bytes bytes) {
 
 absl::StatusOr<Bytes> ParseBytes(std::string_view text) {
   std::size_t digits = 0;
-  while (digits < text.size() && (std::isdigit(static_cast<unsigned char>(text[digits])) != 0 ||
-                                  text[digits] == '.')) {
+  while (digits < text.size() &&
+         (std::isdigit(static_cast<unsigned char>(text[digits])) != 0 || text[digits] == '.')) {
     ++digits;
   }
   double value = 0;

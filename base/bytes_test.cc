@@ -26,7 +26,8 @@ TEST(BytesTest, ReadsBinaryAndDecimalUnits) {
 }
 
 TEST(BytesTest, RefusesWhatIsNoAmountAndSaysWhatIsWanted) {
-  for (const char* text : {"", "MiB", "12 parsecs", "-5MiB", "1e9TiB", "1..5MiB", "9999999999TiB"}) {
+  for (const char* text :
+       {"", "MiB", "12 parsecs", "-5MiB", "1e9TiB", "1..5MiB", "9999999999TiB"}) {
     const absl::StatusOr<Bytes> bytes = ParseBytes(text);
     ASSERT_FALSE(bytes.ok()) << text;
     EXPECT_EQ(bytes.status().code(), absl::StatusCode::kInvalidArgument);

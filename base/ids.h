@@ -25,17 +25,13 @@ struct StepRange {
 
 // The number behind a name, to index a vector with.
 template <typename Id>
-  requires std::is_enum_v<Id>
-constexpr std::size_t Index(Id id) {
-  return static_cast<std::size_t>(id);
-}
+requires std::is_enum_v<Id>
+constexpr std::size_t Index(Id id) { return static_cast<std::size_t>(id); }
 
 // The name for position `i`. Requires: it fits 32 bits.
 template <typename Id>
-  requires std::is_enum_v<Id>
-constexpr Id At(std::size_t i) {
-  return static_cast<Id>(static_cast<std::uint32_t>(i));
-}
+requires std::is_enum_v<Id>
+constexpr Id At(std::size_t i) { return static_cast<Id>(static_cast<std::uint32_t>(i)); }
 
 }  // namespace sluice
 

@@ -1,8 +1,8 @@
 // base/mutex.h
 //
 // A std::mutex that carries the thread-safety attributes, so that the lint preset checks which
-// lock guards which member. (Not the mutex of Abseil: its packaged library is uninstrumented, and tsan
-// reports false races.)
+// lock guards which member. (Not the mutex of Abseil: its packaged library is uninstrumented, and
+// tsan reports false races.)
 
 #ifndef SLUICE_BASE_MUTEX_H_
 #define SLUICE_BASE_MUTEX_H_

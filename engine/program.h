@@ -35,7 +35,7 @@ struct BufferInfo {
 // A contiguous run of packed weights: one read. Extents are used in order: the steps of one are
 // consecutive, and those of extent k come before those of k + 1.
 struct ExtentInfo {
-  Bytes size;     // Payload; on disk and in memory it takes whole pages.
+  Bytes size;  // Payload; on disk and in memory it takes whole pages.
   StepRange used;
 };
 
@@ -44,7 +44,7 @@ struct StepInfo {
   std::string kernel;  // Which implementation, such as "conv jit:avx512_core nChw16c".
   std::optional<ExtentIndex> extent;
   std::uint64_t macs = 0;
-  Bytes touched;       // Bytes of buffers and weights that it reads and writes, for costs.
+  Bytes touched;  // Bytes of buffers and weights that it reads and writes, for costs.
 };
 
 // An input or output of the model: a row-major tensor in a buffer of its own.
@@ -57,9 +57,9 @@ struct PortInfo {
 
 // What a step is given to run with. Borrowed for the call.
 struct StepMemory {
-  std::byte* arena = nullptr;           // Aligned to kPageSize.
-  std::span<const Bytes> offsets;       // Of every buffer, counted from `arena`.
-  const std::byte* extent = nullptr;    // Start of the step's extent; null when it has none.
+  std::byte* arena = nullptr;         // Aligned to kPageSize.
+  std::span<const Bytes> offsets;     // Of every buffer, counted from `arena`.
+  const std::byte* extent = nullptr;  // Start of the step's extent; null when it has none.
 };
 
 // Threads: Pack and Run only on the compute team's thread (compute_team.h), one call at a time; the

@@ -25,34 +25,35 @@ struct ModelConfig {
 
   std::string name;
   std::string version = "1";
-  std::filesystem::path path;      // The model file.
-  std::filesystem::path root;      // External data must lie in it.
+  std::filesystem::path path;  // The model file.
+  std::filesystem::path root;  // External data must lie in it.
   std::map<std::string, std::int64_t> dims;
   Pipeline pipeline = Pipeline::kAsynchronous;
   std::optional<Bytes> max_resident;  // Most of its weights that stay in memory; the rest streams.
-  int priority = 2;                // 1 is highest.
-  std::optional<Duration> deadline;  // For requests that bring none.
+  int priority = 2;                   // 1 is highest.
+  std::optional<Duration> deadline;   // For requests that bring none.
   Load load = Load::kStart;
-  std::string where;               // "FILE:LINE", for errors.
+  std::string where;  // "FILE:LINE", for errors.
 };
 
 struct Config {
   std::string server_name = "sluice";
   std::vector<std::string> listen = {"127.0.0.1:8001"};  // HOST:PORT or unix:/PATH.
   std::optional<std::string> metrics_listen;             // HOST:PORT; nothing is exported without.
-  bool insecure = false;           // Allows addresses beyond loopback without TLS.
-  std::optional<Bytes> budget;     // Of the whole process; or `budget_percent` of the machine.
+  bool insecure = false;        // Allows addresses beyond loopback without TLS.
+  std::optional<Bytes> budget;  // Of the whole process; or `budget_percent` of the machine.
   double budget_percent = 50;
   std::filesystem::path cache_dir = "/var/cache/sluice";
-  int threads = 0;                 // 0: as many as the process may use.
+  int threads = 0;  // 0: as many as the process may use.
   bool io_uring = true;
   Bytes max_request = Bytes::Of(64 * 1024 * 1024);  // One message on the wire.
-  std::size_t max_queue = 64;      // Waiting requests of one model.
-  std::size_t max_in_flight = 256; // Requests in the whole daemon.
+  std::size_t max_queue = 64;                       // Waiting requests of one model.
+  std::size_t max_in_flight = 256;                  // Requests in the whole daemon.
   Duration drain_timeout = std::chrono::seconds(30);
   std::string log_level = "info";
   std::optional<std::filesystem::path> model_repository;
-  std::vector<ModelConfig> models; // Those of the file; the repository's are found when it is scanned.
+  std::vector<ModelConfig>
+      models;  // Those of the file; the repository's are found when it is scanned.
 };
 
 // Fails: INVALID_ARGUMENT, with every error found, a line each:

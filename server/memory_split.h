@@ -23,10 +23,10 @@ namespace sluice {
 // One model; borrowed for the call.
 struct ModelDemand {
   std::span<const StepCost> steps;
-  std::span<const Bytes> extents;  // Whole pages.
-  Bytes activations;               // Height of their plan.
-  double weight = 1;               // How much its latency counts. Above zero.
-  bool all_resident = false;       // Nothing of it may stream.
+  std::span<const Bytes> extents;      // Whole pages.
+  Bytes activations;                   // Height of their plan.
+  double weight = 1;                   // How much its latency counts. Above zero.
+  bool all_resident = false;           // Nothing of it may stream.
   Bytes most_resident = Bytes::Max();  // Its weights take no more; ignored with all_resident.
 };
 

@@ -19,9 +19,8 @@ namespace sluice {
 class DurationHistogram {
  public:
   // Upper bounds in seconds; a last bucket without bound follows.
-  static constexpr std::array<double, 16> kBounds = {0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01,
-                                                     0.025,   0.05,   0.1,   0.25,   0.5,   1,
-                                                     2.5,     5,      10,    30};
+  static constexpr std::array<double, 16> kBounds = {
+      0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
   struct Snapshot {
     std::array<std::uint64_t, kBounds.size() + 1> counts{};  // By bucket, not cumulative.
     std::uint64_t count = 0;
@@ -49,7 +48,7 @@ struct ModelStatistics {
   DurationHistogram compute_duration;  // The executor's run, stalls included.
   DurationHistogram stall_duration;    // Steps waiting for weights.
   std::atomic<std::uint64_t> streamed_bytes{0};
-  std::atomic<std::int64_t> queued{0};   // Waiting now.
+  std::atomic<std::int64_t> queued{0};  // Waiting now.
   std::atomic<std::int64_t> running{0};
   std::atomic<std::uint64_t> loads_ok{0}, loads_failed{0};
   DurationHistogram load_duration;
