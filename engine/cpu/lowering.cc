@@ -102,7 +102,7 @@ bool Lowering::MayOverwrite(ValueId id, Layout layout) const {
     holders.insert(holders.end(), more.begin(), more.end());
   }
   std::ranges::sort(holders);
-  holders.erase(std::ranges::unique(holders).begin(), holders.end());
+  holders.erase(std::unique(holders.begin(), holders.end()), holders.end());
   std::ptrdiff_t uses = 0;
   for (const ValueId holder : holders) {
     if (!LastUse(holder)) return false;
