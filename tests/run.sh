@@ -38,6 +38,7 @@ for preset in "${presets[@]}"; do
   case "$preset" in
     lint)
       run tests/tidy/check_tree.py
+      run tests/tidy/check_format.sh
       run cmake --preset lint --log-level=WARNING
       run tests/tidy/lint_changed.sh build/lint
       ;;
