@@ -38,8 +38,8 @@ struct InputArguments {
   std::vector<NamedFile> files = {};
   std::string folder = {};  // A tensor set.
   bool zeros = false;       // For inputs that nothing else gives.
-  std::optional<std::uint64_t> seed =
-      {};  // Likewise, random values; the same seed, the same values.
+  // Likewise, random values; the same seed, the same values.
+  std::optional<std::uint64_t> seed = {};
   PictureOptions picture = {};
 };
 
@@ -49,9 +49,9 @@ struct LoadedInputs {
 };
 
 // The kind of a file is told by its name: .npy; .bin and .raw, values in the model's type and
-// shape; .png .jpg .jpeg .ppm .pgm, pictures. Any other name is told by the first bytes. Values:
-// random floats lie in [0, 1), UINT8 in 0..255, other integers in 0..9. Fails: INVALID_ARGUMENT, an
-// input of another name where the model's shape is needed, no input at
+// shape; .png .jpg .jpeg .ppm .pgm, pictures. Any other name is told by the first bytes.
+// Random floats lie in [0, 1), UINT8 in 0..255, other integers in 0..9.
+// Fails: INVALID_ARGUMENT, an input of another name where the model's shape is needed, no input at
 //        all, and what ReadNpy, ReadPicture, PictureTensor and ReadTensorSet say.
 absl::StatusOr<LoadedInputs> LoadInputs(std::span<const TensorInfo> wanted,
                                         const InputArguments& arguments);
