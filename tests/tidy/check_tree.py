@@ -37,7 +37,7 @@ BANNED_ANYWHERE = [
     (r"FIX" r"ME|X" r"XX\b", "finish it, or file an issue and give its number"),
     (r"TO" r"DO(?!\(#\d+\))", "needs an issue number"),
 ]
-MACHINE_PATH = re.compile(r"/(work|farm)/|/root/|/home/\w")
+MACHINE_PATH = re.compile(r"/(work|workspace|root|tmp)/|/home/\w")
 MAX_LINES = 500
 TABLES = {  # Long because they are tables.
 }
