@@ -45,6 +45,8 @@ struct Functions {
   void (*mean8)(const float*, std::int64_t, float*);
 };
 
+// Attributes take no parentheses.
+// NOLINTBEGIN(bugprone-macro-parentheses)
 #define SLUICE_DEFINE_FUNCTIONS(suffix, attributes)                                           \
   attributes void Columns##suffix(const float* x, const float* w, std::int64_t n, float* y) { \
     ColumnsGeneric(x, w, n, y);                                                               \
@@ -56,6 +58,7 @@ struct Functions {
     MeanGeneric<Float8>(x, n, y);                                                             \
   }                                                                                           \
   constexpr Functions k##suffix = {Columns##suffix, Mean16##suffix, Mean8##suffix}
+// NOLINTEND(bugprone-macro-parentheses)
 
 SLUICE_DEFINE_FUNCTIONS(Base, );
 #if defined(__x86_64__)
