@@ -73,7 +73,9 @@ Picture Resize(const Picture& picture, std::size_t width, std::size_t height) {
     std::fill(mixed.begin(), mixed.end(), 0.0f);
     for (std::size_t k = 0; k < rows[y].weights.size(); ++k) {
       const std::uint8_t* source = picture.rgb.data() + (rows[y].first + k) * picture.width * 3;
-      for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i] += rows[y].weights[k] * source[i];
+      for (std::size_t i = 0; i < mixed.size(); ++i) {
+        mixed[i] += rows[y].weights[k] * static_cast<float>(source[i]);
+      }
     }
     for (std::size_t x = 0; x < width; ++x) {
       for (std::size_t channel = 0; channel < 3; ++channel) {

@@ -49,7 +49,7 @@ struct InferText {
 void AddInferInputs(CLI::App& command, InferArguments& arguments, InferText& text) {
   command.add_option("MODEL", arguments.model, "The model's name")->required();
   command.add_option("--model-version", arguments.version, "A version; the newest by default");
-  const char* kInputs = "Inputs";
+  constexpr const char* kInputs = "Inputs";
   command
       .add_option("--input,-i", text.inputs,
                   "NAME=FILE, or FILE for a model's only input: .npy, raw values (.bin), or a "
@@ -66,7 +66,7 @@ void AddInferInputs(CLI::App& command, InferArguments& arguments, InferText& tex
       ->type_name("SEED")
       ->excludes(zeros)
       ->group(kInputs);
-  const char* kPictures = "Pictures: value = (byte * scale - mean) / std";
+  constexpr const char* kPictures = "Pictures: value = (byte * scale - mean) / std";
   command.add_option("--layout", text.layout, "nchw or nhwc; guessed from the shape by default")
       ->check(CLI::IsMember({"nchw", "nhwc"}))
       ->group(kPictures);
@@ -90,7 +90,7 @@ void AddInferOutputs(CLI::App& command, InferArguments& arguments, InferText& te
       ->capture_default_str();
   command.add_option("--priority", arguments.priority, "1 is highest; 0: the model's own")
       ->check(CLI::Range(0, 1000));
-  const char* kOutputs = "Outputs";
+  constexpr const char* kOutputs = "Outputs";
   command.add_option("--output,-o", arguments.outputs, "Ask for this output only (repeatable)")
       ->type_name("NAME")
       ->group(kOutputs)
