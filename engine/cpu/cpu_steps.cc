@@ -54,16 +54,14 @@ absl::Status CopyStep::Run(const Addresses& addresses) {
   return absl::OkStatus();
 }
 
-JoinStep::JoinStep(std::vector<Part> parts, Operand to, std::int64_t images)
-    : parts_(std::move(parts)), to_(to), images_(images) {
-  for (const Part& part : parts_) image_ += part.size;
-}
+JoinStep::JoinStep(std::vector<Part> parts, Operand to, std::int64_t images, Bytes image)
+    : parts_(std::move(parts)), to_(to), images_(images), image_(image) {}
 
 absl::Status JoinStep::Run(const Addresses& addresses) {
   for (std::int64_t image = 0; image < images_; ++image) {
     const auto n = static_cast<std::uint64_t>(image);
-    std::byte* to = addresses.At(to_) + (image_ * n).count();
     for (const Part& part : parts_) {
+      std::byte* to = addresses.At(to_) + (image_ * n + part.at).count();
       const std::byte* from = addresses.At(part.from) + (part.size * n).count();
       const auto lines = static_cast<std::int64_t>(part.size.count() / kBufferAlignment.count());
       constexpr auto kLine = static_cast<std::int64_t>(kBufferAlignment.count());
@@ -76,7 +74,6 @@ absl::Status JoinStep::Run(const Addresses& addresses) {
       }
       const auto copied = static_cast<std::size_t>(lines * kLine);
       std::memcpy(to + copied, from + copied, static_cast<std::size_t>(part.size.count()) - copied);
-      to += part.size.count();
     }
   }
   return absl::OkStatus();

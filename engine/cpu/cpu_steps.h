@@ -57,14 +57,16 @@ class CopyStep final : public CpuStep {
   Bytes size_;
 };
 
-// Channels of blocked tensors side by side: part i of image n follows part i - 1 of image n.
+// Channels of blocked tensors side by side: every part has its place in every image.
 class JoinStep final : public CpuStep {
  public:
   struct Part {
     Operand from;
     Bytes size;  // Of one image.
+    Bytes at;    // In an image of the result.
   };
-  JoinStep(std::vector<Part> parts, Operand to, std::int64_t images);
+  // `image`: of the result.
+  JoinStep(std::vector<Part> parts, Operand to, std::int64_t images, Bytes image);
   absl::Status Run(const Addresses& addresses) override;
 
  private:

@@ -55,7 +55,9 @@ absl::Status AddKernel(Lowering& lowering, const Node& node, Kernel kernel,
   Operand output;
   if (in_place) {
     output = inputs[*in_place];
-    lowering.WriteInto(node.output, result_layout, output.buffer);
+    SLUICE_ASSIGN_OR_RETURN(const BufferIndex written,
+                            lowering.Read(*node.inputs[*in_place], layouts[*in_place]));
+    lowering.WriteInto(node.output, result_layout, written);
   } else {
     output = lowering.Use(step, lowering.Write(node.output, result_layout));
   }
@@ -64,14 +66,25 @@ absl::Status AddKernel(Lowering& lowering, const Node& node, Kernel kernel,
   return absl::OkStatus();
 }
 
-// Channels of blocked tensors side by side, when every part fills its blocks.
-bool CanJoin(const Lowering& lowering, const Node& node, const Concat& operation) {
-  if (operation.axis != 1) return false;
-  return std::ranges::all_of(node.inputs, [&](const std::optional<ValueId>& input) {
-    const Value& part = lowering.value(*input);
-    return part.constant == nullptr && CanBlock(part.type, part.shape) &&
-           part.shape[1] % ChannelBlock() == 0;
-  });
+// Puts what does not lie there already into the places of one buffer.
+absl::Status JoinInPlace(Lowering& lowering, const Node& node) {
+  StepDraft step{.name = StepName(node),
+                 .kernel = absl::StrFormat("join %s", std::string(Name(Layout::kBlocked)))};
+  std::vector<JoinStep::Part> parts;
+  Bytes at;
+  for (const std::optional<ValueId>& input : node.inputs) {
+    SLUICE_ASSIGN_OR_RETURN(const BufferIndex from, lowering.Read(*input, Layout::kBlocked));
+    const Bytes size = StorageBytes(lowering.value(*input), Layout::kBlocked);
+    if (!lowering.LiesIn(from, node.output, at)) {
+      parts.push_back({lowering.Use(step, from), size, at});
+    }
+    at += size;
+  }
+  const BufferIndex joined = lowering.Write(node.output, Layout::kBlocked);
+  if (parts.empty()) return absl::OkStatus();
+  step.run = std::make_unique<JoinStep>(std::move(parts), lowering.Use(step, joined), 1, at);
+  lowering.AddStep(std::move(step));
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -90,21 +103,25 @@ absl::Status LowerRowMajor(Lowering& lowering, const Node& node) {
   return AddKernel(lowering, node, std::move(kernel), plain, Layout::kPlain);
 }
 
-absl::Status LowerOperation(Lowering& lowering, const Node& node, const Concat& operation) {
-  if (!CanJoin(lowering, node, operation) || !MostlyBlocked(lowering, node)) {
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Concat&) {
+  if (!JoinsBlocks(lowering.graph(), node) || !MostlyBlocked(lowering, node)) {
     return LowerRowMajor(lowering, node);
   }
+  if (lowering.IsJoined(node.output)) return JoinInPlace(lowering, node);
   StepDraft step{.name = StepName(node),
                  .kernel = absl::StrFormat("join %s", std::string(Name(Layout::kBlocked)))};
   const Value& result = lowering.value(node.output);
   std::vector<JoinStep::Part> parts;
+  Bytes image;
   for (const std::optional<ValueId>& input : node.inputs) {
     SLUICE_ASSIGN_OR_RETURN(const Operand from, lowering.Input(step, *input, Layout::kBlocked));
     const Bytes all = StorageBytes(lowering.value(*input), Layout::kBlocked);
-    parts.push_back({from, Bytes::Of(all.count() / static_cast<std::uint64_t>(result.shape[0]))});
+    const Bytes size = Bytes::Of(all.count() / static_cast<std::uint64_t>(result.shape[0]));
+    parts.push_back({from, size, image});
+    image += size;
   }
   const Operand to = lowering.Use(step, lowering.Write(node.output, Layout::kBlocked));
-  step.run = std::make_unique<JoinStep>(std::move(parts), to, result.shape[0]);
+  step.run = std::make_unique<JoinStep>(std::move(parts), to, result.shape[0], image);
   lowering.AddStep(std::move(step));
   return absl::OkStatus();
 }

@@ -32,7 +32,11 @@ std::string StepName(const Node& node) {
 }
 
 Lowering::Lowering(const Graph& graph, const LowerOptions& options)
-    : graph_(graph), options_(options), storage_(graph.values.size()) {
+    : graph_(graph),
+      options_(options),
+      storage_(graph.values.size()),
+      joins_(PlanJoins(graph)),
+      wholes_(graph.values.size()) {
   FindLastUses();
 }
 
@@ -49,6 +53,7 @@ void Lowering::FindLastUses() {
 BufferIndex Lowering::NewBuffer(std::string name, Bytes size) {
   const auto step = At<StepIndex>(steps_.size());
   buffers_.push_back({std::move(name), size, {step, step}});
+  parts_.emplace_back();
   holders_.emplace_back();
   return At<BufferIndex>(buffers_.size() - 1);
 }
@@ -71,8 +76,31 @@ absl::StatusOr<BufferIndex> Lowering::Read(ValueId id, Layout layout) {
   return *Storage(id, layout);
 }
 
+Lowering::Part Lowering::PartAt(BufferIndex buffer) const {
+  return parts_[Index(buffer)].value_or(Part{buffer, Bytes()});
+}
+
+BufferIndex Lowering::PlaceOf(ValueId id) {
+  const JoinPlace& place = *joins_[Index(id)];
+  std::optional<BufferIndex>& whole = wholes_[Index(place.whole)];
+  const Value& joined = value(place.whole);
+  if (!whole) whole = NewBuffer(joined.name, StorageBytes(joined, Layout::kBlocked));
+  if (id == place.whole) return *whole;
+  const BufferIndex part = NewBuffer(value(id).name, StorageBytes(value(id), Layout::kBlocked));
+  parts_[Index(part)] = Part{*whole, place.offset};
+  return part;
+}
+
+bool Lowering::LiesIn(BufferIndex buffer, ValueId joined, Bytes offset) const {
+  const JoinPlace& place = *joins_[Index(joined)];
+  const Part part = PartAt(buffer);
+  return part.of == wholes_[Index(place.whole)] && part.offset == place.offset + offset;
+}
+
 BufferIndex Lowering::Write(ValueId id, Layout layout) {
-  const BufferIndex buffer = NewBuffer(value(id).name, StorageBytes(value(id), layout));
+  const bool joined = layout == Layout::kBlocked && IsJoined(id);
+  const BufferIndex buffer =
+      joined ? PlaceOf(id) : NewBuffer(value(id).name, StorageBytes(value(id), layout));
   WriteInto(id, layout, buffer);
   return buffer;
 }
@@ -80,13 +108,13 @@ BufferIndex Lowering::Write(ValueId id, Layout layout) {
 void Lowering::WriteInto(ValueId id, Layout layout, BufferIndex buffer) {
   SLUICE_CHECK(buffer_size(buffer) >= StorageBytes(value(id), layout));
   storage_[Index(id)][static_cast<std::size_t>(layout)] = buffer;
-  holders_[Index(buffer)].push_back(id);
+  holders_[Index(PartAt(buffer).of)].push_back(id);
 }
 
 void Lowering::Forget(ValueId id, Layout layout) {
   std::optional<BufferIndex>& storage = storage_[Index(id)][static_cast<std::size_t>(layout)];
   SLUICE_CHECK(storage.has_value());
-  std::erase(holders_[Index(*storage)], id);
+  std::erase(holders_[Index(PartAt(*storage).of)], id);
   storage.reset();
 }
 
@@ -94,11 +122,13 @@ bool Lowering::LastUse(ValueId id) const { return last_use_[Index(id)] <= node_;
 
 bool Lowering::MayOverwrite(ValueId id, Layout layout) const {
   if (value(id).constant != nullptr || node_ >= graph_.nodes.size()) return false;
+  // What is joined to others is written to its place there.
+  if (joins_[Index(graph_.nodes[node_].output)]) return false;
   std::vector<ValueId> holders = {id};
   for (const Layout each : {Layout::kPlain, Layout::kBlocked}) {
     // A buffer that does not exist yet may turn out to be another name for one that does.
     if (!Has(id, each) || (each != layout && Has(id, layout))) continue;
-    const std::vector<ValueId>& more = holders_[Index(*Storage(id, each))];
+    const std::vector<ValueId>& more = holders_[Index(PartAt(*Storage(id, each)).of)];
     holders.insert(holders.end(), more.begin(), more.end());
   }
   std::ranges::sort(holders);
@@ -111,9 +141,10 @@ bool Lowering::MayOverwrite(ValueId id, Layout layout) const {
   return uses <= 1;
 }
 
-Operand Lowering::Use(StepDraft& step, BufferIndex buffer) {
+Operand Lowering::Use(StepDraft& step, BufferIndex buffer) const {
   step.buffers.push_back(buffer);
-  return Operand::In(buffer);
+  const Part part = PartAt(buffer);
+  return Operand::In(part.of, part.offset);
 }
 
 Operand Lowering::UseScratch(StepDraft& step, Bytes size) {
@@ -146,7 +177,7 @@ void Lowering::AddStep(StepDraft step) {
   const auto index = At<StepIndex>(steps_.size());
   const auto end = At<StepIndex>(steps_.size() + 1);
   for (const BufferIndex buffer : step.buffers) {
-    StepRange& live = buffers_[Index(buffer)].live;
+    StepRange& live = buffers_[Index(PartAt(buffer).of)].live;
     // A buffer without uses so far has an empty range somewhere before.
     if (live.begin == live.end) live.begin = index;
     live.end = end;

@@ -25,6 +25,7 @@
 #include "engine/backend.h"
 #include "engine/cpu/cpu_program.h"
 #include "engine/cpu/dnnl_kernel.h"
+#include "engine/cpu/join_plan.h"
 #include "engine/cpu/layout.h"
 #include "model/graph.h"
 
@@ -58,8 +59,14 @@ class Lowering {
   bool Has(ValueId id, Layout layout) const { return Storage(id, layout).has_value(); }
   // The buffer that holds a value in a layout; adds the steps that make it when there is none.
   absl::StatusOr<BufferIndex> Read(ValueId id, Layout layout);
-  // A new buffer for a value that a step is about to write.
+  // A new buffer for a value that a step is about to write; a part of a larger one for a value that
+  // is joined there later.
   BufferIndex Write(ValueId id, Layout layout);
+  // Whether a concat's result is made of parts written to their places in it.
+  bool IsJoined(ValueId id) const { return joins_[Index(id)].has_value(); }
+  // Whether `buffer` is `offset` bytes behind the start of the place of `joined`.
+  // Requires: IsJoined(joined).
+  bool LiesIn(BufferIndex buffer, ValueId joined, Bytes offset) const;
   // The same in a buffer that already exists: in place, or another name for its contents.
   void WriteInto(ValueId id, Layout layout, BufferIndex buffer);
   // Takes back that `id` exists in a layout.
@@ -76,7 +83,7 @@ class Lowering {
   // --- Steps ---
 
   // Makes a buffer an operand of the step.
-  static Operand Use(StepDraft& step, BufferIndex buffer);
+  Operand Use(StepDraft& step, BufferIndex buffer) const;
   // Makes a buffer of scratch for this step alone; absent when `size` is zero.
   Operand UseScratch(StepDraft& step, Bytes size);
   // Gives the part its place in the step's weights.
@@ -112,6 +119,14 @@ class Lowering {
     return storage_[Index(id)][static_cast<std::size_t>(layout)];
   }
   void FindLastUses();
+  // A buffer and the bytes of it that another one names.
+  struct Part {
+    BufferIndex of{};
+    Bytes offset;
+  };
+  Part PartAt(BufferIndex buffer) const;
+  // A buffer that names the place of a value in what it is joined to.
+  BufferIndex PlaceOf(ValueId id);
   absl::Status LowerNode(const Node& node);
   absl::Status AddConstantCopy(ValueId id, Layout layout);
   void AddInputs();
@@ -125,7 +140,10 @@ class Lowering {
   std::vector<std::size_t> last_use_;  // Of each value; the node count for an output.
   std::vector<Storages> storage_;      // Of each value.
   std::vector<BufferInfo> buffers_;
-  std::vector<std::vector<ValueId>> holders_;  // Values that each buffer holds.
+  std::vector<std::optional<Part>> parts_;       // Of each buffer, when it is part of another.
+  std::vector<std::vector<ValueId>> holders_;    // Values in each buffer, those in parts of it too.
+  std::vector<std::optional<JoinPlace>> joins_;  // Of each value.
+  std::vector<std::optional<BufferIndex>> wholes_;  // Of each value that others are joined to.
   std::vector<StepDraft> steps_;
   std::vector<PortInfo> inputs_, outputs_;
   std::unordered_map<std::string, std::shared_ptr<DnnlKernel>> kernels_;

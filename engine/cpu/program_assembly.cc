@@ -84,7 +84,7 @@ absl::Status Lowering::AddOutputs() {
     const Value& port = value(output);
     SLUICE_ASSIGN_OR_RETURN(BufferIndex buffer, Read(output, Layout::kPlain));
     taken.resize(buffers_.size(), false);
-    if (taken[Index(buffer)]) {
+    if (taken[Index(buffer)] || parts_[Index(buffer)]) {
       StepDraft step{.name = port.name + " copy", .kernel = "copy"};
       const Operand from = Use(step, buffer);
       buffer = NewBuffer(port.name, StorageBytes(port, Layout::kPlain));
