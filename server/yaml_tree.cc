@@ -117,7 +117,7 @@ class TreeBuilder : public YAML::EventHandler {
       frame.node.items.push_back(std::move(node));
       return;
     }
-    frame.node.entries.emplace_back(std::move(frame.key), std::move(node));
+    frame.node.entries.push_back({std::move(frame.key), std::move(node)});
     frame.key.clear();
     frame.has_key = false;
     if (frame.node.entries.size() > kMaxEntries) {

@@ -8,7 +8,6 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -16,13 +15,21 @@
 
 namespace sluice {
 
+struct YamlEntry;
+
 struct YamlNode {
   enum class Kind { kNull, kScalar, kList, kMap };
   Kind kind = Kind::kNull;
   int line = 0;  // Counted from 1.
   std::string text;
-  std::vector<YamlNode> items;                            // Of a list.
-  std::vector<std::pair<std::string, YamlNode>> entries;  // Of a map, as in the file.
+  std::vector<YamlNode> items;     // Of a list.
+  std::vector<YamlEntry> entries;  // Of a map, as in the file.
+};
+
+// A type of its own, because a pair of an unfinished type is more than clang 14 takes.
+struct YamlEntry {
+  std::string key;
+  YamlNode value;
 };
 
 inline constexpr Bytes kMaxYamlSize = 256_KiB;
