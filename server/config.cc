@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -82,6 +83,11 @@ absl::StatusOr<Config> ReadConfig(const std::filesystem::path& path) {
   ReadDaemonKeys(root, errors, config);
   SLUICE_RETURN_IF_ERROR(errors.status());
   return config;
+}
+
+Bytes LargestMessage(const Config& config, Bytes budget) {
+  if (!config.max_request) return std::max(4_MiB, Bytes::Of(budget.count() / 16));
+  return std::min(*config.max_request, Bytes::Of(budget.count() / 4));
 }
 
 }  // namespace sluice

@@ -46,15 +46,20 @@ struct Config {
   std::filesystem::path cache_dir = "/var/cache/sluice";
   int threads = 0;  // 0: as many as the process may use.
   bool io_uring = true;
-  Bytes max_request = Bytes::Of(64 * 1024 * 1024);  // One message on the wire.
-  std::size_t max_queue = 64;                       // Waiting requests of one model.
-  std::size_t max_in_flight = 256;                  // Requests in the whole daemon.
+  std::optional<Bytes> max_request;  // One message on the wire; see LargestMessage.
+  std::size_t max_queue = 64;        // Waiting requests of one model.
+  std::size_t max_in_flight = 256;   // Requests in the whole daemon.
   Duration drain_timeout = std::chrono::seconds(30);
   std::string log_level = "info";
   std::optional<std::filesystem::path> model_repository;
   std::vector<ModelConfig>
       models;  // Those of the file; the repository's are found when it is scanned.
 };
+
+// The largest message that is taken. gRPC holds a message before anybody can refuse it, so this
+// much of the budget is set aside: a sixteenth, and 4 MiB at least, unless the configuration says
+// otherwise, which may take a quarter.
+Bytes LargestMessage(const Config& config, Bytes budget);
 
 // Fails: INVALID_ARGUMENT, with every error found, a line each:
 //        "FILE:LINE: KEY: got FOUND, want WANTED". NOT_FOUND, no such file.

@@ -25,19 +25,13 @@ namespace {
 // gRPC's threads: a few that poll and call us, and at most these for reflection.
 constexpr int kMaxThreads = 12;
 // What gRPC may hold beside one message of the largest size: small calls and buffers of sockets.
-constexpr Bytes kTransportMemory = 16_MiB;
+constexpr Bytes kTransportMemory = 8_MiB;
 constexpr int kMaxMetadataBytes = 16 * 1024;
 constexpr mode_t kSocketMode = 0660;
 
 int Clamp(std::uint64_t value) {
   return static_cast<int>(
       std::min<std::uint64_t>(value, static_cast<std::uint64_t>(std::numeric_limits<int>::max())));
-}
-
-// gRPC holds a message before anybody can refuse it, so one may take a quarter of the budget at
-// most, whatever the configuration allows.
-Bytes LargestMessage(const Config& config, const ModelService& service) {
-  return std::min(config.max_request, Bytes::Of(service.memory().budget.count() / 4));
 }
 
 void SetLimits(const Config& config, Bytes largest, grpc::ServerBuilder& builder) {
@@ -82,7 +76,7 @@ Health WireState::HealthOf(std::string_view name) const {
 class GrpcServer::Impl {
  public:
   Impl(const Config& config, ModelService& service)
-      : state_(service, config.server_name, LargestMessage(config, service)),
+      : state_(service, config.server_name, LargestMessage(config, service.memory().budget)),
         inference_(state_),
         sluice_(state_),
         health_([this](std::string_view name) { return state_.HealthOf(name); },

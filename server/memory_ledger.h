@@ -47,7 +47,7 @@ class MemoryLedger {
   explicit MemoryLedger(Bytes budget) : budget_(budget) {}
 
   struct Line {
-    std::string line;   // "base", "arena", "weights", "kernels", "requests", "import"
+    std::string line;   // "base", "receive", "arena", "weights", "kernels", "requests", "import"
     std::string model;  // Empty for what serves all models.
     Bytes reserved;
     std::size_t reservations = 0;  // How many it is made of.

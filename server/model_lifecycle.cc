@@ -304,9 +304,13 @@ absl::Status ModelLifecycle::BringToSpeed(const std::shared_ptr<ServedModel>& mo
 // What the process grew by and no line explains (library pages that were touched, the allocator's
 // own) belongs to the base, so that weights give way to it.
 bool ModelLifecycle::CorrectBase() {
-  const ProcessMemory process = ReadProcessMemory();
-  const Bytes actual = process.resident + process.swapped;
+  ProcessMemory process = ReadProcessMemory();
   const Bytes reserved = parts_.ledger.reserved();
+  if (process.resident + process.swapped <= reserved) return false;
+  // What a burst of requests left in the allocator is not needed: a raised base never falls.
+  ReturnFreedMemory();
+  process = ReadProcessMemory();
+  const Bytes actual = process.resident + process.swapped;
   if (actual <= reserved) return false;
   const Bytes more = AlignUp(actual - reserved, kCorrectionStep);
   absl::Status raised = parts_.base.Resize(parts_.base.bytes() + more);

@@ -88,7 +88,8 @@ class ModelService::Impl {
   }
 
   // Fails: FAILED_PRECONDITION, the budget is below the base.
-  absl::Status ReserveBase() {
+  absl::Status ReserveBase(const Config& config) {
+    const Bytes largest_message = LargestMessage(config, ledger_.budget());
     const ProcessMemory process = ReadProcessMemory();
     const Bytes base = process.resident + process.swapped + kHeadroom;
     absl::StatusOr<Reservation> reserved = ledger_.Reserve("base", "", base);
@@ -98,6 +99,16 @@ class ModelService::Impl {
           FormatBytes(ledger_.budget()), ceiling_.source, FormatBytes(base)));
     }
     base_ = *std::move(reserved);
+    // gRPC's quota (grpc_server.cc) lets it hold this much before a request is admitted.
+    absl::StatusOr<Reservation> receive = ledger_.Reserve("receive", "", largest_message);
+    if (!receive.ok()) {
+      return absl::FailedPreconditionError(absl::StrFormat(
+          "memory.budget: got %s (%s), want at least %s: what an empty daemon takes, and %s for "
+          "the largest message (limits.max_request)",
+          FormatBytes(ledger_.budget()), ceiling_.source, FormatBytes(base + largest_message),
+          FormatBytes(largest_message)));
+    }
+    receive_ = *std::move(receive);
     spdlog::info("budget {}, set by {} ({}); base {}; reading through {}",
                  FormatBytes(ledger_.budget()), ceiling_.source, ceiling_.explanation,
                  FormatBytes(base), executor_->device_name());
@@ -203,7 +214,7 @@ class ModelService::Impl {
   const std::size_t max_in_flight_;
   const Instant begin_;
   MemoryLedger ledger_;
-  Reservation base_;
+  Reservation base_, receive_;
   std::unique_ptr<ComputeTeam> team_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executor> executor_;
@@ -230,7 +241,7 @@ absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Start(const Config& 
   ReturnFreedMemory();
   auto impl = std::make_unique<Impl>(config, std::move(ceiling), std::move(team),
                                      std::move(backend), std::move(executor));
-  SLUICE_RETURN_IF_ERROR(impl->ReserveBase());
+  SLUICE_RETURN_IF_ERROR(impl->ReserveBase(config));
   impl->Begin(config);
   return std::unique_ptr<ModelService>(new ModelService(std::move(impl)));
 }

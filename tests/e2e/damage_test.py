@@ -22,9 +22,9 @@ MUTATIONS = 1000
 KILLS = 20
 
 
-def configuration(model, budget=48 * MIB):
-    return (f"memory: {{ budget: {budget} }}\ncompute: {{ threads: 2 }}\n"
-            f"models:\n  - name: net\n    path: {model}\n")
+def configuration(model, more=""):
+    return (f"memory: {{ budget: {64 * MIB} }}\ncompute: {{ threads: 2 }}\n"
+            f"models:\n  - name: net\n    path: {model}\n{more}")
 
 
 def make_network(binaries, name, path):
@@ -78,7 +78,7 @@ def damaged_packages(binaries, scratch):
     print(f"{len(damages)} damaged packages: each rebuilt or refused, never another answer")
 
     # Damage under a running daemon: extents that stream are verified at every inference.
-    with Daemon(binaries, configuration(model, 38 * MIB), work=work) as daemon:
+    with Daemon(binaries, configuration(model, "    max_resident: 0\n"), work=work) as daemon:
         daemon.wait_ready()
         assert answer(daemon, inputs, scratch / "out") == right
         with open(package_of(work), "r+b") as file:
