@@ -161,10 +161,10 @@ void ModelLifecycle::LoadAtStart() {
 }
 
 void ModelLifecycle::Reload(Config config) {
-  Post([this, config = std::move(config)]() mutable { ApplyReload(std::move(config)); });
+  Post([this, config = std::move(config)] { ApplyReload(config); });
 }
 
-void ModelLifecycle::ApplyReload(Config config) {
+void ModelLifecycle::ApplyReload(const Config& config) {
   const std::string fixed = FixedKeysThatDiffer(config_, config);
   if (!fixed.empty()) spdlog::warn("reload: these keys need a restart to change: {}", fixed);
   config_.models = config.models;
@@ -271,7 +271,7 @@ absl::Status ModelLifecycle::Install(const std::shared_ptr<ServedModel>& model,
   parts_.registry.Describe(config, ModelState::kLoading, "loading");
   parts_.team.Run([&] { model->loaded = std::move(loaded); });
   installing_ = model.get();
-  const absl::Status installed = BringToSpeed(model);
+  absl::Status installed = BringToSpeed(model);
   installing_ = nullptr;
   if (!installed.ok()) {
     const std::filesystem::path package = model->loaded->streamed->package().path();

@@ -68,7 +68,7 @@ class ModelLifecycle {
   absl::Status KeepGoing();
 
   void LoadAtStart();
-  void ApplyReload(Config config);
+  void ApplyReload(const Config& config);
   void UnloadVanished(const std::vector<ModelConfig>& described, bool complete);
   void LoadChanged(const ModelConfig& next);
   std::vector<ModelConfig> Describe(const Config& config, bool& complete);
