@@ -20,7 +20,7 @@ Tensor Floats(const std::string& name, std::vector<std::int64_t> shape,
                 .datatype = "FP32",
                 .shape = std::move(shape),
                 .data = std::string(values.size() * sizeof(float), '\0')};
-  std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
+  if (!values.empty()) std::memcpy(tensor.data.data(), values.data(), tensor.data.size());
   return tensor;
 }
 

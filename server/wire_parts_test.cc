@@ -124,7 +124,7 @@ std::string TextOf(const grpc::ByteBuffer& message) {
 
 TEST(WireMessageTest, GivesGzipAndZlibBackAsPlainBytes) {
   std::string text;
-  for (int i = 0; i < 200'000; ++i) text += static_cast<char>(i * i / 7);
+  for (unsigned i = 0; i < 200'000; ++i) text += static_cast<char>(i * i / 7);
   for (const int window_bits : {15, 31}) {
     grpc::ByteBuffer message = Compressed(text, window_bits);
     ASSERT_TRUE(Decompress(message, Bytes::Of(text.size())).ok());
