@@ -24,7 +24,7 @@ EXPRESSIONS = (
     'histogram_quantile(0.9, sum by (le) (sluice_request_duration_seconds_bucket{model="net"}))',
     'sluice_model_weight_bytes{model="net"} > 0',
     'sluice_model_state{model="net",state="READY"} == 1',
-    "process_resident_memory_bytes < sum(sluice_memory_budget_bytes)",
+    "sum(process_resident_memory_bytes) < sum(sluice_memory_budget_bytes)",
 )
 
 
