@@ -26,6 +26,7 @@ Tensor Floats(const std::string& name, std::vector<std::int64_t> shape,
 
 std::vector<std::size_t> Indexes(const std::vector<RankedClass>& row) {
   std::vector<std::size_t> indexes;
+  indexes.reserve(row.size());
   for (const RankedClass& one : row) indexes.push_back(one.index);
   return indexes;
 }

@@ -141,7 +141,7 @@ TEST(WireMessageTest, LeavesPlainBytesAlone) {
 }
 
 TEST(WireMessageTest, StopsABombAtTheLimit) {
-  grpc::ByteBuffer message = Compressed(std::string(50'000'000, 'z'), 31, 4096);
+  grpc::ByteBuffer message = Compressed(std::string(8'000'000, 'z'), 31, 4096);
   ASSERT_LT(message.Length(), 100'000u);
   EXPECT_EQ(Decompress(message, 1_MiB).code(), absl::StatusCode::kResourceExhausted);
 }
