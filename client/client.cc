@@ -31,16 +31,26 @@ void SetDeadline(const std::optional<Duration>& timeout, grpc::ClientContext& co
   if (timeout.has_value()) context.set_deadline(Deadline(*timeout));
 }
 
-std::shared_ptr<grpc::Channel> Connect(const std::string& address) {
+std::shared_ptr<grpc::Channel> Connect(const std::string& address,
+                                       const std::optional<TlsOptions>& tls) {
   grpc::ChannelArguments arguments;
   arguments.SetMaxReceiveMessageSize(std::numeric_limits<std::int32_t>::max());
   arguments.SetMaxSendMessageSize(std::numeric_limits<std::int32_t>::max());
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, 0);
   // A daemon that starts is found soon: callers that wait ask several times a second.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
-  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 100);
+  // Despite its name also the time that one attempt may take; a busy machine needs some.
+  arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 10'000);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
-  return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  if (!tls || address.starts_with("unix:")) {
+    return grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+  }
+  if (!tls->name.empty()) arguments.SetSslTargetNameOverride(tls->name);
+  return grpc::CreateCustomChannel(address,
+                                   grpc::SslCredentials({.pem_root_certs = tls->ca,
+                                                         .pem_private_key = tls->key,
+                                                         .pem_cert_chain = tls->certificate}),
+                                   arguments);
 }
 
 inference::ModelInferRequest MakeRequest(std::string_view model, const std::vector<Tensor>& inputs,
@@ -94,7 +104,7 @@ absl::StatusOr<std::vector<Tensor>> TakeOutputs(inference::ModelInferResponse& r
 Client::Client(const std::string& address, const ClientOptions& options)
     : address_(address),
       options_(options),
-      channel_(Connect(address)),
+      channel_(Connect(address, options.tls)),
       inference_(inference::GRPCInferenceService::NewStub(channel_)),
       sluice_(v1::Sluice::NewStub(channel_)) {}
 
@@ -170,6 +180,24 @@ absl::StatusOr<inference::RepositoryIndexResponse> Client::RepositoryIndex() {
   inference::RepositoryIndexResponse response;
   SLUICE_RETURN_IF_ERROR(ToStatus(inference_->RepositoryIndex(&context, {}, &response)));
   return response;
+}
+
+absl::Status Client::LoadModel(std::string_view model) {
+  grpc::ClientContext context;
+  SetDeadline(options_.timeout, context);
+  inference::RepositoryModelLoadRequest request;
+  request.set_model_name(std::string(model));
+  inference::RepositoryModelLoadResponse response;
+  return ToStatus(inference_->RepositoryModelLoad(&context, request, &response));
+}
+
+absl::Status Client::UnloadModel(std::string_view model) {
+  grpc::ClientContext context;
+  SetDeadline(options_.timeout, context);
+  inference::RepositoryModelUnloadRequest request;
+  request.set_model_name(std::string(model));
+  inference::RepositoryModelUnloadResponse response;
+  return ToStatus(inference_->RepositoryModelUnload(&context, request, &response));
 }
 
 absl::StatusOr<v1::GetMemoryResponse> Client::GetMemory() {

@@ -19,8 +19,17 @@
 
 namespace sluice {
 
+// Contents of PEM files.
+struct TlsOptions {
+  std::string ca;           // Who must have signed the daemon's certificate.
+  std::string certificate;  // Ours, and its key, for a daemon that asks; both or none.
+  std::string key;
+  std::string name;  // What the daemon's certificate must say; empty: the host of the address.
+};
+
 struct ClientOptions {
-  std::optional<Duration> timeout;  // Of each call; absent: none.
+  std::optional<Duration> timeout;     // Of each call; absent: none.
+  std::optional<TlsOptions> tls = {};  // Unix sockets do without.
 };
 
 struct InferOptions {
@@ -38,6 +47,7 @@ class Client {
  public:
   // "127.0.0.1:8001" or "unix:/run/sluice/sluice.sock". Connects at the first call, directly: proxy
   // settings of the environment are not for a daemon on the same machine.
+  // With `tls`, a daemon whose certificate does not convince is one that does not answer.
   explicit Client(const std::string& address, const ClientOptions& options = {});
 
   absl::StatusOr<bool> ServerLive();
@@ -47,6 +57,9 @@ class Client {
   absl::StatusOr<inference::ModelMetadataResponse> ModelMetadata(std::string_view model,
                                                                  std::string_view version);
   absl::StatusOr<inference::RepositoryIndexResponse> RepositoryIndex();
+  // Answered when the model is ready, or gone.
+  absl::Status LoadModel(std::string_view model);
+  absl::Status UnloadModel(std::string_view model);
   absl::StatusOr<v1::GetMemoryResponse> GetMemory();
 
   // Sends the values as they are; the daemon checks names, types and shapes.

@@ -6,6 +6,7 @@
 #ifndef SLUICE_CLIENT_COMMAND_H_
 #define SLUICE_CLIENT_COMMAND_H_
 
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -31,7 +32,15 @@ struct CommonOptions {
   std::string address;
   double timeout_seconds = 60;  // 0: none.
   bool json = false;
+  // Files in PEM form; without an authority, no TLS.
+  std::string tls_ca = {}, tls_cert = {}, tls_key = {};
+  std::string tls_name = {};
+  std::optional<TlsOptions> tls = {};  // Their contents.
 };
+
+// Reads the files of TLS. Fails: INVALID_ARGUMENT, NOT_FOUND: one that cannot be read, or is not
+// what it should be.
+absl::Status ReadTlsFiles(CommonOptions& options);
 
 // SLUICE_ADDRESS, else the socket of the systemd unit where there is one, else 127.0.0.1:8001.
 std::string DefaultAddress();
@@ -56,6 +65,9 @@ ExitCode RunStatus(const CommonOptions& options);
 ExitCode RunModels(const CommonOptions& options);
 ExitCode RunMetadata(const CommonOptions& options, const std::string& model,
                      const std::string& version);
+
+ExitCode RunLoad(const CommonOptions& options, const std::string& model);
+ExitCode RunUnload(const CommonOptions& options, const std::string& model);
 
 struct ReadyArguments {
   std::string model;  // Empty: the daemon.

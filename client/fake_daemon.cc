@@ -125,6 +125,21 @@ grpc::Status FakeDaemon::RepositoryIndex(grpc::ServerContext*,
   return grpc::Status::OK;
 }
 
+grpc::Status FakeDaemon::RepositoryModelLoad(grpc::ServerContext*,
+                                             const inference::RepositoryModelLoadRequest* request,
+                                             inference::RepositoryModelLoadResponse*) {
+  if (request->model_name() == "detector") return grpc::Status::OK;
+  return {grpc::StatusCode::NOT_FOUND,
+          absl::StrFormat("failed to load '%s'", request->model_name())};
+}
+
+grpc::Status FakeDaemon::RepositoryModelUnload(
+    grpc::ServerContext*, const inference::RepositoryModelUnloadRequest* request,
+    inference::RepositoryModelUnloadResponse*) {
+  return request->model_name() == "detector" ? grpc::Status::OK
+                                             : UnknownModel(request->model_name());
+}
+
 grpc::Status FakeDaemon::GetMemory(grpc::ServerContext*, const v1::GetMemoryRequest*,
                                    v1::GetMemoryResponse* response) {
   response->set_budget_bytes(96u << 20);

@@ -45,6 +45,13 @@ class FakeDaemon : public inference::GRPCInferenceService::Service, public v1::S
   grpc::Status RepositoryIndex(grpc::ServerContext* context,
                                const inference::RepositoryIndexRequest* request,
                                inference::RepositoryIndexResponse* response) override;
+  // As of a daemon that knows "detector" alone.
+  grpc::Status RepositoryModelLoad(grpc::ServerContext* context,
+                                   const inference::RepositoryModelLoadRequest* request,
+                                   inference::RepositoryModelLoadResponse* response) override;
+  grpc::Status RepositoryModelUnload(grpc::ServerContext* context,
+                                     const inference::RepositoryModelUnloadRequest* request,
+                                     inference::RepositoryModelUnloadResponse* response) override;
   grpc::Status GetMemory(grpc::ServerContext* context, const v1::GetMemoryRequest* request,
                          v1::GetMemoryResponse* response) override;
 

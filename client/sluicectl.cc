@@ -25,6 +25,27 @@ void AddCommon(CLI::App& command, CommonOptions& options) {
       ->capture_default_str()
       ->check(CLI::Range(0.0, 1e6));
   command.add_flag("--json", options.json, "Answer in JSON on stdout");
+  constexpr const char* kTls = "TLS, for HOST:PORT addresses";
+  command
+      .add_option("--tls-ca", options.tls_ca,
+                  "Speak TLS; FILE has the authorities that may have signed the daemon's "
+                  "certificate")
+      ->type_name("FILE")
+      ->envname("SLUICE_TLS_CA")
+      ->group(kTls);
+  command.add_option("--tls-cert", options.tls_cert, "Certificate to show to a daemon that asks")
+      ->type_name("FILE")
+      ->envname("SLUICE_TLS_CERT")
+      ->group(kTls);
+  command.add_option("--tls-key", options.tls_key, "Its key")
+      ->type_name("FILE")
+      ->envname("SLUICE_TLS_KEY")
+      ->group(kTls);
+  command
+      .add_option("--tls-name", options.tls_name,
+                  "Name in the daemon's certificate, where the address has another")
+      ->type_name("NAME")
+      ->group(kTls);
 }
 
 // A check for CLI11: the error's text, or nothing.
@@ -154,6 +175,8 @@ struct PlainCommands {
   CLI::App* models = nullptr;
   CLI::App* metadata = nullptr;
   CLI::App* ready = nullptr;
+  CLI::App* load = nullptr;
+  CLI::App* unload = nullptr;
 };
 
 PlainCommands AddPlainCommands(CLI::App& app, CommonOptions& options, ReadyArguments& arguments) {
@@ -173,6 +196,20 @@ PlainCommands AddPlainCommands(CLI::App& app, CommonOptions& options, ReadyArgum
   commands.ready->add_option("MODEL", arguments.model, "The model's name; without: the daemon");
   commands.ready->add_option("--wait", arguments.wait_seconds, "Wait so long for it, in seconds")
       ->check(CLI::Range(0.0, 1e6));
+  commands.load = app.add_subcommand(
+      "load",
+      "Loads a model that the daemon's configuration or repository describes; waits for it");
+  commands.load->footer(
+      "Without --timeout it waits as long as the load takes. A model that is loaded is loaded "
+      "anew\n"
+      "when its files have changed.\nExample:\n  sluicectl load detector");
+  commands.unload =
+      app.add_subcommand("unload", "Takes a model out of memory, once what waits is answered");
+  commands.unload->footer("Example:\n  sluicectl unload detector");
+  for (CLI::App* command : {commands.load, commands.unload}) {
+    command->add_option("MODEL", arguments.model, "The model's name")->required();
+    AddCommon(*command, options);
+  }
   for (CLI::App* command : {commands.metadata, commands.ready}) {
     command->add_option("--model-version", arguments.version, "A version; the newest by default");
   }
@@ -183,7 +220,8 @@ PlainCommands AddPlainCommands(CLI::App& app, CommonOptions& options, ReadyArgum
 }
 
 int Main(int argc, char** argv) {
-  CLI::App app("Asks a running sluiced: status, models, metadata, ready, infer.", "sluicectl");
+  CLI::App app("Asks a running sluiced: status, models, metadata, ready, load, unload, infer.",
+               "sluicectl");
   app.require_subcommand(0, 1);
   app.set_help_all_flag("--help-all", "Help of every command");
   app.set_version_flag("--version", "sluicectl " SLUICE_VERSION);
@@ -202,20 +240,36 @@ int Main(int argc, char** argv) {
   try {
     app.parse(argc, argv);
     if (app.get_subcommands().empty()) {
-      throw CLI::RequiredError("One of the commands status, models, metadata, ready, infer");
+      throw CLI::RequiredError(
+          "One of the commands status, models, metadata, ready, load, unload, infer");
     }
     Complete(text, infer_command->count("--random") > 0, infer);
     if (infer_command->parsed() && !HasInputs(infer.inputs)) {
       throw CLI::RequiredError("One of --input, --inputs, --zeros, --random");
     }
+    if (options.tls_cert.empty() != options.tls_key.empty()) {
+      throw CLI::ValidationError("--tls-cert and --tls-key: want both or none");
+    }
+    if (options.tls_ca.empty() && !(options.tls_cert.empty() && options.tls_name.empty())) {
+      throw CLI::ValidationError("--tls-cert and --tls-name: want --tls-ca with them");
+    }
   } catch (const CLI::ParseError& error) {
     // Help and version leave this way too, with 0.
     return app.exit(error) == 0 ? kExitOk : kExitUsage;
+  }
+  if (const absl::Status read = ReadTlsFiles(options); !read.ok()) {
+    return FailHere(options, read, kExitFile);
   }
   if (commands.status->parsed()) return RunStatus(options);
   if (commands.models->parsed()) return RunModels(options);
   if (commands.metadata->parsed()) return RunMetadata(options, ready.model, ready.version);
   if (commands.ready->parsed()) return RunReady(options, ready);
+  if (commands.load->parsed()) {
+    const bool limited = app.count("--timeout") + commands.load->count("--timeout") > 0;
+    if (!limited) options.timeout_seconds = 0;
+    return RunLoad(options, ready.model);
+  }
+  if (commands.unload->parsed()) return RunUnload(options, ready.model);
   return RunInfer(options, infer);
 }
 

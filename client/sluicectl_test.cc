@@ -68,8 +68,8 @@ class SluicectlTest : public testing::Test {
 TEST(SluicectlAloneTest, ExitsWithThreeWhenNobodyAnswers) {
   const TestFolder folder;
   const std::string address = "unix:" + (folder.path() / "none.sock").string();
-  for (const char* command :
-       {"status", "models", "metadata m", "ready", "ready m", "infer m --zeros"}) {
+  for (const char* command : {"status", "models", "metadata m", "ready", "ready m", "load m",
+                              "unload m", "infer m --zeros"}) {
     const Result result = RunProgram(std::string(command) + " --address " + address);
     EXPECT_EQ(result.code, 3) << command;
     EXPECT_THAT(result.err, HasSubstr("no daemon answers at " + address)) << command;
@@ -104,7 +104,7 @@ TEST(SluicectlAloneTest, ExitsWithTwoOnWrongUsage) {
 }
 
 TEST(SluicectlAloneTest, HelpsWithExamplesForEachCommand) {
-  for (const char* command : {"status", "models", "metadata", "ready", "infer"}) {
+  for (const char* command : {"status", "models", "metadata", "ready", "load", "unload", "infer"}) {
     const Result result = RunProgram(std::string(command) + " --help");
     EXPECT_EQ(result.code, 0) << command;
     EXPECT_THAT(result.out, HasSubstr("Example")) << command;
@@ -148,6 +148,16 @@ TEST_F(SluicectlTest, SaysWhetherTheDaemonIsReady) {
   EXPECT_EQ(Ask("ready").code, 5);
   daemon_.ready_after = 3;
   EXPECT_EQ(Ask("ready --wait 60").code, 0);
+}
+
+TEST_F(SluicectlTest, LoadsAndUnloads) {
+  EXPECT_EQ(Ask("load detector").out, "model detector is loaded\n");
+  EXPECT_EQ(Ask("unload detector --json").json()["loaded"], false);
+  const Result unknown = Ask("load nobody");
+  EXPECT_EQ(unknown.code, 1);
+  EXPECT_THAT(unknown.err, HasSubstr("NOT_FOUND: failed to load 'nobody'"));
+  EXPECT_EQ(Ask("unload nobody").code, 1);
+  EXPECT_EQ(Ask("load").code, 2);
 }
 
 TEST_F(SluicectlTest, FindsTextInAPictureAndDrawsIt) {

@@ -37,6 +37,7 @@ Json StatusJson(const v1::GetMemoryResponse& memory) {
                {"resident_bytes", memory.resident_bytes()},
                {"peak_resident_bytes", memory.peak_resident_bytes()},
                {"swapped_bytes", memory.swapped_bytes()},
+               {"unaccounted_bytes", memory.unaccounted_bytes()},
                {"uptime_seconds", memory.uptime_seconds()},
                {"device", memory.device()},
                {"ledger", Json::array()},
@@ -44,7 +45,8 @@ Json StatusJson(const v1::GetMemoryResponse& memory) {
   for (const v1::LedgerLine& line : memory.ledger()) {
     json["ledger"].push_back({{"line", line.line()},
                               {"model", line.model()},
-                              {"reserved_bytes", line.reserved_bytes()}});
+                              {"reserved_bytes", line.reserved_bytes()},
+                              {"used_bytes", line.used_bytes()}});
   }
   for (const v1::ModelMemory& model : memory.models()) json["models"].push_back(ModelJson(model));
   return json;
@@ -68,9 +70,10 @@ std::string StatusText(const v1::GetMemoryResponse& memory) {
       Percent(memory.reserved_bytes(), budget), InBytes(memory.resident_bytes()),
       InBytes(memory.peak_resident_bytes()), Percent(memory.peak_resident_bytes(), budget),
       InBytes(memory.swapped_bytes()), memory.device(), memory.uptime_seconds());
-  Table ledger({"LEDGER", "MODEL", "RESERVED"}, 2);
+  Table ledger({"LEDGER", "MODEL", "RESERVED", "USED"}, 2);
   for (const v1::LedgerLine& line : memory.ledger()) {
-    ledger.Add({line.line(), line.model(), InBytes(line.reserved_bytes())});
+    ledger.Add(
+        {line.line(), line.model(), InBytes(line.reserved_bytes()), InBytes(line.used_bytes())});
   }
   text += ledger.Format() + "\n";
   Table models({"MODEL", "STATE", "WEIGHTS", "IN MEMORY", "ACTIVATIONS", "RING", "KERNELS",

@@ -13,16 +13,16 @@ build_packages=(
   libabsl-dev libgrpc++-dev libprotobuf-dev protobuf-compiler protobuf-compiler-grpc
   libdnnl-dev liburing-dev libxxhash-dev libonnx-dev
   libyaml-cpp-dev libspdlog-dev libcli11-dev libsystemd-dev prometheus-cpp-dev libcivetweb-dev
-  libpng-dev libjpeg-dev nlohmann-json3-dev
+  libssl-dev libpng-dev libjpeg-dev nlohmann-json3-dev
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 test_packages=(
   clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev git shellcheck
-  python3 python3-numpy python3-onnx prometheus
+  openssl python3 python3-grpcio python3-numpy python3-onnx prometheus
 )
 runtime_packages=(
   libgrpc++1.51 libprotobuf32 libdnnl2 liburing2 libxxhash0 libonnx1 libyaml-cpp0.7
-  libspdlog1.10 libsystemd0 libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libcivetweb1 libpng16-16 libjpeg62-turbo libgomp1
+  libspdlog1.10 libsystemd0 libssl3 libprometheus-cpp-core1.0 libprometheus-cpp-pull1.0 libcivetweb1 libpng16-16 libjpeg62-turbo libgomp1
 )
 
 usage() { sed -n '2,8s/^# \{0,1\}//p' "$0"; }

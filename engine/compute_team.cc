@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace sluice {
 
@@ -50,7 +51,9 @@ void ComputeTeam::Lead() {
 #ifdef _OPENMP
   // A setting of this thread alone: other threads' regions keep theirs.
   omp_set_num_threads(threads_);
+#pragma omp parallel
 #endif
+  NameThread("compute");
   for (;;) {
     std::function<void()> work;
     {

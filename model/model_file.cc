@@ -13,6 +13,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 
 namespace sluice {
@@ -121,26 +122,20 @@ class Varints final : public Constant {
 }  // namespace
 
 absl::StatusOr<std::shared_ptr<const ModelFile>> ModelFile::Open(
-    const std::filesystem::path& path) {
-  // Without O_NONBLOCK a named pipe would block for ever.
-  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (descriptor < 0) {
-    const int error = errno;
-    const std::string message =
-        absl::StrFormat("cannot open \"%s\": %s", path.string(), std::strerror(error));
-    if (error == ENOENT || error == ENOTDIR) return absl::NotFoundError(message);
-    return absl::InvalidArgumentError(message);
-  }
+    const std::filesystem::path& path, const std::optional<std::filesystem::path>& folder) {
+  SLUICE_ASSIGN_OR_RETURN(RegularFile file, OpenRegularFile(path, folder));
   struct stat info = {};
-  if (::fstat(descriptor, &info) != 0 || !S_ISREG(info.st_mode)) {
-    ::close(descriptor);
+  if (::fstat(file.fd, &info) != 0) {
+    const int error = errno;
+    ::close(file.fd);
     return absl::InvalidArgumentError(
-        absl::StrFormat("\"%s\" is not a regular file", path.string()));
+        absl::StrFormat("cannot open \"%s\": %s", path.string(), std::strerror(error)));
   }
   // Windows are asked for exactly; read-ahead would leave pages that nobody drops.
-  ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_RANDOM);
-  return std::shared_ptr<const ModelFile>(new ModelFile(
-      path, descriptor, Bytes::Of(static_cast<std::uint64_t>(info.st_size)), ChangedAt(info)));
+  ::posix_fadvise(file.fd, 0, 0, POSIX_FADV_RANDOM);
+  return std::shared_ptr<const ModelFile>(
+      new ModelFile(std::move(file.path), file.fd,
+                    Bytes::Of(static_cast<std::uint64_t>(info.st_size)), ChangedAt(info)));
 }
 
 ModelFile::ModelFile(std::filesystem::path path, int descriptor, Bytes size,

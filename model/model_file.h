@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 
 #include "absl/status/status.h"
@@ -23,14 +24,17 @@ namespace sluice {
 // Threads: Read from several at once. Owns: the descriptor.
 class ModelFile {
  public:
-  // Fails: NOT_FOUND; INVALID_ARGUMENT, not a regular file or not readable.
-  static absl::StatusOr<std::shared_ptr<const ModelFile>> Open(const std::filesystem::path& path);
+  // Fails: NOT_FOUND; INVALID_ARGUMENT, not a regular file, not readable, or outside `folder` once
+  //        links are resolved. Requires: `folder`, when given, is absolute and without links.
+  static absl::StatusOr<std::shared_ptr<const ModelFile>> Open(
+      const std::filesystem::path& path,
+      const std::optional<std::filesystem::path>& folder = std::nullopt);
   ~ModelFile();
   ModelFile(const ModelFile&) = delete;
   ModelFile& operator=(const ModelFile&) = delete;
 
-  const std::filesystem::path& path() const { return path_; }
-  Bytes size() const { return size_; }  // When it was opened.
+  const std::filesystem::path& path() const { return path_; }  // Absolute, without links.
+  Bytes size() const { return size_; }                         // When it was opened.
 
   // Copies [offset, offset + into.size()). Requires: within size().
   // Fails: DATA_LOSS, it cannot be read, or was changed since it was opened.

@@ -5,9 +5,11 @@
 #ifndef SLUICE_PLANNER_ANY_PROBLEM_H_
 #define SLUICE_PLANNER_ANY_PROBLEM_H_
 
+#include <algorithm>
 #include <cstddef>
 #include <vector>
 
+#include "planner/joint_plan.h"
 #include "planner/offset_plan.h"
 #include "planner/residency.h"
 
@@ -76,6 +78,30 @@ StreamProblem AnyStream(Source& draw, std::size_t extents) {
   problem.read.latency = std::chrono::microseconds(draw.Below(100));
   problem.read.bytes_per_second = 1.0e6 * static_cast<double>(50 + draw.Below(1000));
   return problem;
+}
+
+struct AnyJoint {
+  std::vector<UsageRecord> buffers;
+  StreamProblem stream;
+  JointProblem Problem() const {
+    return {
+        .buffers = buffers, .extents = stream.extents, .steps = stream.steps, .read = stream.read};
+  }
+};
+
+// A stream as AnyStream makes it, with the buffers of a network: large early and small late.
+template <typename Source>
+AnyJoint AnyJointNetwork(Source& draw, std::size_t extents) {
+  AnyJoint joint{.buffers = {}, .stream = AnyStream(draw, extents)};
+  const std::size_t steps = joint.stream.steps.size();
+  for (std::size_t i = 0; i < steps; ++i) {
+    const std::size_t length = draw.Below(8) == 0 ? 3 + draw.Below(12) : 2;
+    const std::uint64_t most = 1 + (steps - i) * 200'000 / steps;
+    joint.buffers.push_back(
+        {.size = Bytes::Of(draw.Below(most)),
+         .live = {At<StepIndex>(i), At<StepIndex>(std::min(i + length, steps))}});
+  }
+  return joint;
 }
 
 }  // namespace sluice

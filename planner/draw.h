@@ -1,7 +1,7 @@
 // planner/draw.h
 //
-// Where generated problems come from: seeded numbers in a property test, the fuzzer's bytes in a
-// fuzz target. One generator serves both.
+// Seeded numbers, for choices that are the same on every machine and for generated problems. A fuzz
+// target draws from the fuzzer's bytes instead; one generator serves both.
 
 #ifndef SLUICE_PLANNER_DRAW_H_
 #define SLUICE_PLANNER_DRAW_H_

@@ -1,6 +1,6 @@
 // planner/offset_check.h
 //
-// What a plan of offsets promises, restated by brute force: shares no code with the planner, so
+// What a plan of offsets promises, restated: shares no code with the planner, so
 // that a mistake there cannot hide here.
 //
 // Threads: pure functions, callable from anywhere.
@@ -15,10 +15,10 @@
 
 namespace sluice {
 
-// OK when every record has an offset that is a multiple of its alignment, no two records alive at
-// one step share a byte, and the height is the highest end.
-// Fails: INTERNAL, naming the first record or pair that breaks it, with its numbers.
-// Cost:  O(n^2) time.
+// OK when every record has an offset that is a multiple of its alignment and the fixed one if there
+// is one, no two records alive at one step share a byte, and the height is the highest end.
+// Fails: INTERNAL, naming a record or pair that breaks it, with its numbers.
+// Cost:  O(n log n) time.
 absl::Status CheckOffsets(std::span<const UsageRecord> records, const OffsetPlan& plan);
 
 }  // namespace sluice

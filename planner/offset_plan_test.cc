@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <numeric>
-#include <string>
 #include <vector>
 
 #include "gmock/gmock.h"
@@ -15,11 +14,7 @@
 namespace sluice {
 namespace {
 
-using ::testing::HasSubstr;
-
-constexpr OffsetStrategy kAll[] = {OffsetStrategy::kGreedyBySize, OffsetStrategy::kGreedyByBreadth,
-                                   OffsetStrategy::kGreedyByArea,
-                                   OffsetStrategy::kGreedyByLifetime};
+const PlanLimits kShort = {.work = 200'000};
 
 UsageRecord Record(std::uint64_t size, std::uint32_t begin, std::uint32_t end,
                    std::uint64_t alignment = 1) {
@@ -30,6 +25,7 @@ UsageRecord Record(std::uint64_t size, std::uint32_t begin, std::uint32_t end,
 
 std::vector<std::uint64_t> Counts(const std::vector<Bytes>& offsets) {
   std::vector<std::uint64_t> counts;
+  counts.reserve(offsets.size());
   for (const Bytes offset : offsets) counts.push_back(offset.count());
   return counts;
 }
@@ -39,6 +35,28 @@ TEST(OffsetPlanTest, NothingNeedsNothing) {
   EXPECT_TRUE(plan.offsets.empty());
   EXPECT_EQ(plan.height, Bytes());
   EXPECT_EQ(OffsetLowerBound({}), Bytes());
+}
+
+TEST(OffsetPlanTest, OneRecordLiesAtTheBottomUnlessItIsFixed) {
+  std::vector<UsageRecord> records = {Record(100, 7, 8, 64)};
+  for (const OffsetStrategy strategy : kOffsetStrategies) {
+    EXPECT_EQ(PlanOffsets(records, strategy).height, Bytes::Of(100)) << Name(strategy);
+  }
+  records[0].fixed = Bytes::Of(128);
+  const CertifiedPlan plan = PlanOffsets(records, PlanLimits());
+  EXPECT_EQ(plan.plan.height, Bytes::Of(228));
+  EXPECT_EQ(plan.plan.offsets[0], Bytes::Of(128));
+}
+
+TEST(OffsetPlanTest, RecordsOfOneStepEachLieOnTopOfThoseOfTheirStep) {
+  Draw draw(1);
+  std::vector<UsageRecord> records;
+  for (std::uint32_t i = 0; i < 300; ++i) {
+    records.push_back(Record(draw.Below(3) == 0 ? 0 : draw.Below(50), i / 5, i / 5 + 1));
+  }
+  for (const OffsetStrategy strategy : kOffsetStrategies) {
+    EXPECT_EQ(PlanOffsets(records, strategy).height, OffsetLowerBound(records)) << Name(strategy);
+  }
 }
 
 TEST(OffsetPlanTest, RecordsThatNeverMeetShareBytes) {
@@ -100,28 +118,10 @@ TEST(OffsetPlanTest, StepsMayBeAnywhereInThirtyTwoBits) {
 
 TEST(OffsetPlanTest, SizesThatNoMemoryHoldsGiveAHeightThatNoMemoryHolds) {
   const std::vector<UsageRecord> records = {Record(1ull << 63, 0, 2), Record(1ull << 63, 1, 3)};
-  for (const OffsetStrategy strategy : kAll) {
+  for (const OffsetStrategy strategy : kOffsetStrategies) {
     EXPECT_EQ(PlanOffsets(records, strategy).height, Bytes::Max()) << Name(strategy);
   }
   EXPECT_EQ(PlanOffsets(records).height, Bytes::Max());
-}
-
-TEST(OffsetCheckTest, SeesEachWayToBreakAPlan) {
-  const std::vector<UsageRecord> records = {Record(8, 0, 2, 4), Record(8, 1, 3, 4)};
-  const OffsetPlan good = PlanOffsets(records);
-  ASSERT_TRUE(CheckOffsets(records, good).ok());
-
-  OffsetPlan bad = good;
-  bad.offsets[1] = Bytes::Of(4);
-  EXPECT_THAT(std::string(CheckOffsets(records, bad).message()), HasSubstr("share bytes"));
-  bad.offsets[1] = Bytes::Of(10);
-  EXPECT_THAT(std::string(CheckOffsets(records, bad).message()), HasSubstr("multiple"));
-  bad.offsets[1] = Bytes::Of(12);
-  EXPECT_THAT(std::string(CheckOffsets(records, bad).message()), HasSubstr("highest end"));
-  bad.offsets[1] = Bytes::Max() - Bytes::Of(3);
-  EXPECT_THAT(std::string(CheckOffsets(records, bad).message()), HasSubstr("2^64"));
-  bad.offsets.pop_back();
-  EXPECT_THAT(std::string(CheckOffsets(records, bad).message()), HasSubstr("1 offsets"));
 }
 
 // The least height, by trying every offset: restates the definition and calls no planner.
@@ -140,6 +140,7 @@ class ExactHeight {
     const std::uint64_t size = records_[i].size.count();
     for (std::uint64_t offset = 0; offset + size <= height_;
          offset += records_[i].alignment.count()) {
+      if (records_[i].fixed && offset != records_[i].fixed->count()) continue;
       offsets_.push_back(offset);
       if (!Collides(i) && Fits(i + 1)) return true;
       offsets_.pop_back();
@@ -173,6 +174,72 @@ TEST(OffsetPlanTest, SmallPlansAreOptimal) {
   }
 }
 
+TEST(OffsetPlanTest, SmallPlansAroundFixedRecordsAreOptimalAndCertified) {
+  std::size_t proven = 0;
+  for (std::uint64_t seed = 0; seed < 1000; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay with seed " << seed);
+    Draw draw(seed);
+    std::vector<UsageRecord> records = AnyRecords(
+        draw, {.records_below = 7, .steps = 6, .size_below = 5, .alignment_bits_below = 2});
+    if (records.empty()) continue;
+    records[0].size += Bytes::Of(1);
+    records[0].fixed = records[0].alignment * draw.Below(4);
+    const CertifiedPlan plan = PlanOffsets(records, PlanLimits());
+    ASSERT_EQ(CheckOffsets(records, plan.plan), absl::OkStatus());
+    ASSERT_EQ(plan.plan.height.count(), ExactHeight(records).Find());
+    ASSERT_NE(plan.certificate, Certificate::kBestFound);
+    proven += plan.certificate == Certificate::kProvenOptimal ? 1 : 0;
+  }
+  EXPECT_GT(proven, 20u);
+}
+
+TEST(OffsetPlanTest, ADroppedRecordNeverRaisesTheLeastHeight) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay with seed " << seed);
+    Draw draw(seed);
+    std::vector<UsageRecord> records =
+        AnyRecords(draw, {.records_below = 12, .steps = 10, .size_below = 20});
+    if (records.empty()) continue;
+    const CertifiedPlan all = PlanOffsets(records, kShort);
+    records.pop_back();
+    const CertifiedPlan fewer = PlanOffsets(records, kShort);
+    if (fewer.certificate == Certificate::kBestFound) continue;
+    EXPECT_LE(fewer.plan.height, all.plan.height);
+  }
+}
+
+TEST(OffsetPlanTest, TimeRunsBothWays) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    SCOPED_TRACE(testing::Message() << "replay with seed " << seed);
+    Draw draw(seed);
+    const std::vector<UsageRecord> records =
+        AnyRecords(draw, {.records_below = 12, .steps = 10, .size_below = 20});
+    std::vector<UsageRecord> reversed = records;
+    for (UsageRecord& record : reversed) {
+      record.live = {At<StepIndex>(100 - Index(record.live.end)),
+                     At<StepIndex>(100 - Index(record.live.begin))};
+    }
+    const CertifiedPlan there = PlanOffsets(records, kShort);
+    const CertifiedPlan back = PlanOffsets(reversed, kShort);
+    if (there.certificate == Certificate::kBestFound ||
+        back.certificate == Certificate::kBestFound) {
+      continue;
+    }
+    EXPECT_EQ(there.plan.height, back.plan.height);
+  }
+}
+
+TEST(OffsetPlanTest, StopsWhenItIsTold) {
+  Draw draw(3);
+  const std::vector<UsageRecord> records =
+      AnyRecords(draw, {.records_below = 400, .steps = 200, .alignment_bits_below = 1});
+  std::size_t asked = 0;
+  const CertifiedPlan plan =
+      PlanOffsets(records, {.work = ~std::uint64_t{0}, .stop = [&asked] { return ++asked > 3; }});
+  EXPECT_EQ(CheckOffsets(records, plan.plan), absl::OkStatus());
+  EXPECT_EQ(plan.certificate, Certificate::kBestFound);
+}
+
 class OffsetPlanProperty : public testing::TestWithParam<std::uint64_t> {};
 
 TEST_P(OffsetPlanProperty, EveryPlanSatisfiesTheChecker) {
@@ -181,13 +248,13 @@ TEST_P(OffsetPlanProperty, EveryPlanSatisfiesTheChecker) {
   const std::vector<UsageRecord> records = AnyRecords(draw, {});
   const Bytes bound = OffsetLowerBound(records);
   Bytes least = Bytes::Max();
-  for (const OffsetStrategy strategy : kAll) {
+  for (const OffsetStrategy strategy : kOffsetStrategies) {
     const OffsetPlan plan = PlanOffsets(records, strategy);
     ASSERT_EQ(CheckOffsets(records, plan), absl::OkStatus()) << Name(strategy);
     EXPECT_GE(plan.height, bound);
     least = std::min(least, plan.height);
   }
-  const OffsetPlan best = PlanOffsets(records);
+  const OffsetPlan best = PlanOffsets(records, kShort).plan;
   ASSERT_EQ(CheckOffsets(records, best), absl::OkStatus());
   EXPECT_GE(best.height, bound);
   EXPECT_LE(best.height, least);
@@ -195,7 +262,7 @@ TEST_P(OffsetPlanProperty, EveryPlanSatisfiesTheChecker) {
 
 TEST_P(OffsetPlanProperty, TheBoundIsTheWidestStep) {
   Draw draw(GetParam());
-  const std::vector<UsageRecord> records = AnyRecords(draw, {});
+  const std::vector<UsageRecord> records = AnyRecords(draw, {.alignment_bits_below = 1});
   std::uint64_t widest = 0;
   for (std::uint32_t step = 0; step < 64; ++step) {
     std::uint64_t breadth = 0;
@@ -217,11 +284,11 @@ TEST_P(OffsetPlanProperty, ShiftingAndStretchingTimeChangesNothing) {
     record.live.begin = At<StepIndex>(1000 + 3 * Index(record.live.begin));
     record.live.end = At<StepIndex>(1000 + 3 * Index(record.live.end));
   }
-  for (const OffsetStrategy strategy : kAll) {
+  for (const OffsetStrategy strategy : kOffsetStrategies) {
     EXPECT_EQ(PlanOffsets(records, strategy).offsets, PlanOffsets(moved, strategy).offsets)
         << Name(strategy);
   }
-  EXPECT_EQ(PlanOffsets(records).offsets, PlanOffsets(moved).offsets);
+  EXPECT_EQ(PlanOffsets(records, kShort).plan.offsets, PlanOffsets(moved, kShort).plan.offsets);
 }
 
 TEST_P(OffsetPlanProperty, ScalingSizesScalesThePlan) {
@@ -229,7 +296,9 @@ TEST_P(OffsetPlanProperty, ScalingSizesScalesThePlan) {
   const std::vector<UsageRecord> records = AnyRecords(draw, {.alignment_bits_below = 1});
   std::vector<UsageRecord> scaled = records;
   for (UsageRecord& record : scaled) record.size = record.size * 64;
-  EXPECT_EQ(PlanOffsets(scaled).height, PlanOffsets(records).height * 64);
+  for (const OffsetStrategy strategy : kOffsetStrategies) {
+    EXPECT_EQ(PlanOffsets(scaled, strategy).height, PlanOffsets(records, strategy).height * 64);
+  }
 }
 
 TEST_P(OffsetPlanProperty, ARecordOfNoBytesCostsNothing) {

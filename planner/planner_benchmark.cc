@@ -6,6 +6,8 @@
 #include "benchmark/benchmark.h"
 #include "planner/any_problem.h"
 #include "planner/draw.h"
+#include "planner/joint_check.h"
+#include "planner/joint_frontier.h"
 #include "planner/offset_check.h"
 #include "planner/offset_plan.h"
 #include "planner/residency.h"
@@ -21,7 +23,7 @@ void BM_PlanOffsets(benchmark::State& state) {
     state.SkipWithError("bad plan");
     return;
   }
-  for (auto _ : state) benchmark::DoNotOptimize(PlanOffsets(records));
+  while (state.KeepRunning()) benchmark::DoNotOptimize(PlanOffsets(records));
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_PlanOffsets)->Arg(64)->Arg(1024)->Unit(benchmark::kMillisecond);
@@ -39,7 +41,7 @@ void BM_PlanOffsetsHard(benchmark::State& state) {
     state.SkipWithError("bad plan");
     return;
   }
-  for (auto _ : state) benchmark::DoNotOptimize(PlanOffsets(records));
+  while (state.KeepRunning()) benchmark::DoNotOptimize(PlanOffsets(records));
   state.SetItemsProcessed(state.iterations() * state.range(0));
 }
 BENCHMARK(BM_PlanOffsetsHard)->Arg(64)->Arg(1024)->Unit(benchmark::kMillisecond);
@@ -54,7 +56,7 @@ void BM_ChooseResidents(benchmark::State& state) {
     state.SkipWithError("bad plan");
     return;
   }
-  for (auto _ : state) {
+  while (state.KeepRunning()) {
     benchmark::DoNotOptimize(ChooseResidents(problem.steps, problem.extents, problem.read, memory));
   }
   state.SetItemsProcessed(state.iterations() * state.range(0));
@@ -62,6 +64,35 @@ void BM_ChooseResidents(benchmark::State& state) {
 BENCHMARK(BM_ChooseResidents)
     ->ArgsProduct({{64, 400}, {25, 50, 75}})
     ->Unit(benchmark::kMillisecond);
+
+// A planner, its least memory, and one plan at a share of what everything takes.
+void BM_PlanJointArena(benchmark::State& state) {
+  Draw draw(1);
+  const AnyJoint joint = AnyJointNetwork(draw, static_cast<std::size_t>(state.range(0)));
+  const JointProblem problem = joint.Problem();
+  JointPlanner planner(problem);
+  const std::uint64_t least = planner.least_memory().count(), most = planner.most_memory().count();
+  const Bytes memory =
+      Bytes::Of(least + (most - least) * static_cast<std::uint64_t>(state.range(1)) / 100);
+  const auto plan = planner.PlanWithin(memory);
+  if (!plan || plan->memory() > memory || !CheckJointPlan(problem, *plan).ok()) {
+    state.SkipWithError("bad plan");
+    return;
+  }
+  while (state.KeepRunning()) benchmark::DoNotOptimize(planner.PlanWithin(memory));
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+BENCHMARK(BM_PlanJointArena)->ArgsProduct({{64, 300}, {5, 25, 50}})->Unit(benchmark::kMillisecond);
+
+void BM_JointFrontier(benchmark::State& state) {
+  Draw draw(1);
+  const AnyJoint joint = AnyJointNetwork(draw, static_cast<std::size_t>(state.range(0)));
+  while (state.KeepRunning()) {
+    JointPlanner planner(joint.Problem());
+    benchmark::DoNotOptimize(JointFrontier(planner));
+  }
+}
+BENCHMARK(BM_JointFrontier)->Arg(64)->Arg(300)->Unit(benchmark::kMillisecond);
 
 }  // namespace
 }  // namespace sluice

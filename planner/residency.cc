@@ -29,6 +29,14 @@ bool Better(const StreamPlan& a, const StreamPlan& b) {
   return a.ring < b.ring;
 }
 
+// Latencies that differ by less are as good as equal: no prediction is as exact. Otherwise a huge
+// ring would win over residents for microseconds, and read far more.
+constexpr int kTolerancePercent = 1;
+
+bool AsSoonAs(const StreamPlan& plan, Duration best) {
+  return plan.predicted <= best + best * kTolerancePercent / 100;
+}
+
 class ResidentSearch {
  public:
   ResidentSearch(std::span<const StepCost> steps, std::span<const Bytes> extents,
@@ -49,12 +57,27 @@ class ResidentSearch {
       Fill(ring);
     }
     std::ranges::stable_sort(plans_, Better);
-    plans_.resize(std::min<std::size_t>(plans_.size(), 4));
-    for (StreamPlan& plan : plans_) Exchange(std::move(plan));
-    return *std::move(best_);
+    std::vector<StreamPlan> improved(
+        plans_.begin(), plans_.begin() + std::min<std::ptrdiff_t>(std::ssize(plans_), 2));
+    std::ranges::stable_sort(plans_, [this](const StreamPlan& a, const StreamPlan& b) {
+      return Preferred(a, b, best_->predicted);
+    });
+    for (std::size_t i = 0; i < 2 && i < plans_.size(); ++i) improved.push_back(plans_[i]);
+    for (StreamPlan& plan : improved) Exchange(std::move(plan));
+    const Duration best = best_->predicted;
+    return *std::ranges::min_element(
+        plans_, [best](const StreamPlan& a, const StreamPlan& b) { return Preferred(a, b, best); });
   }
 
  private:
+  // Of plans as soon as the best, fewer bytes to read; otherwise Better.
+  static bool Preferred(const StreamPlan& a, const StreamPlan& b, Duration best) {
+    const bool a_soon = AsSoonAs(a, best), b_soon = AsSoonAs(b, best);
+    if (a_soon != b_soon) return a_soon;
+    if (a_soon && a.resident_bytes != b.resident_bytes) return a.resident_bytes > b.resident_bytes;
+    return Better(a, b);
+  }
+
   // Sizes of the ring worth trying, rising. Below the largest extent those that do not fit it are
   // resident; a few times the largest, reads run far enough ahead to smooth out what varies.
   std::vector<Bytes> Rings() const {
@@ -149,7 +172,7 @@ class ResidentSearch {
     constexpr std::size_t kVisits = 400'000;  // Of extents, by all simulations together.
     std::size_t tries = kVisits / extents_.size();
     while (TrySwaps(plan, tries)) continue;
-    Keep(std::move(plan));
+    Add(std::move(plan));
   }
 
   // Takes the first swap that makes `plan` better; false when there is none, or no try is left.
@@ -190,22 +213,19 @@ class ResidentSearch {
     return plan;
   }
 
-  void Keep(StreamPlan plan) {
-    if (!best_ || Better(plan, *best_)) best_ = std::move(plan);
+  void Add(StreamPlan plan) {
+    if (!best_ || Better(plan, *best_)) best_ = plan;
+    plans_.push_back(std::move(plan));
   }
 
-  void Offer(const std::vector<bool>& resident, Bytes ring) {
-    StreamPlan plan = Simulate(resident, ring);
-    plans_.push_back(plan);
-    Keep(std::move(plan));
-  }
+  void Offer(const std::vector<bool>& resident, Bytes ring) { Add(Simulate(resident, ring)); }
 
   std::span<const Bytes> extents_;
   StreamSimulation simulation_;
   ReadCost read_;
   Bytes memory_;
   Bytes total_;
-  std::vector<StreamPlan> plans_;  // All that greed made.
+  std::vector<StreamPlan> plans_;  // All that were looked at.
   std::optional<StreamPlan> best_;
 };
 

@@ -148,6 +148,21 @@ TEST(ChooseResidentsTest, TheGiantThatBlocksTheRingIsResident) {
   EXPECT_EQ(plan->predicted, milliseconds(10));
 }
 
+TEST(ChooseResidentsTest, ReadsLessWhereThatCostsAlmostNothing) {
+  // Reading takes half as long as computing, but for two bursts of short steps: only a ring of
+  // almost all the memory hides both. Waiting there costs below 1 %, and saves reads all the time.
+  std::vector<StepCost> steps;
+  for (std::uint32_t i = 0; i < 400; ++i) {
+    steps.push_back(Step(i % 200 > 100 && i % 200 <= 105 ? 1 : 4, i));
+  }
+  const std::vector<Bytes> extents(400, kPageSize * 2);
+  const auto plan = ChooseResidents(steps, extents, kPagePerMillisecond, kPageSize * 12);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->resident_bytes, kPageSize * 8);
+  EXPECT_GT(plan->stall, Duration::zero());
+  EXPECT_LT(plan->stall, milliseconds(15));  // Of 1570 to compute.
+}
+
 void ExpectSound(const StreamProblem& problem, const StreamPlan& plan, Bytes memory) {
   Bytes resident, largest;
   for (std::size_t i = 0; i < problem.extents.size(); ++i) {
@@ -212,7 +227,7 @@ TEST(ChooseResidentsTest, IsCloseToTheBestOfAllSubsets) {
     ExpectSound(problem, *plan, memory);
     const Duration best = ExhaustiveBest(problem, memory);
     EXPECT_LE(Seconds(plan->predicted), 1.25 * Seconds(best));
-    optimal += plan->predicted <= best ? 1 : 0;
+    optimal += Seconds(plan->predicted) <= 1.01 * Seconds(best) ? 1 : 0;
   }
   EXPECT_GE(optimal, kProblems * 9 / 10);
 }
@@ -232,11 +247,12 @@ TEST_P(ChooseResidentsProperty, SpendsWhatItIsGivenAndNeverLosesByIt) {
     const auto plan = ChooseResidents(problem.steps, problem.extents, problem.read, memory);
     ASSERT_TRUE(plan.has_value());
     ExpectSound(problem, *plan, memory);
-    EXPECT_LE(plan->predicted,
-              SimulateStream(problem.steps, problem.extents, problem.read, none, least).predicted);
     const Bytes all = Bytes::Of(memory.count() / kPageSize.count() * kPageSize.count());
-    EXPECT_LE(plan->predicted,
-              SimulateStream(problem.steps, problem.extents, problem.read, none, all).predicted);
+    for (const Bytes ring : {least, all}) {
+      const StreamPlan plain =
+          SimulateStream(problem.steps, problem.extents, problem.read, none, ring);
+      EXPECT_LE(Seconds(plan->predicted), 1.01 * Seconds(plain.predicted));
+    }
     // More memory never costs more than the greedy choice's own error.
     EXPECT_LE(Seconds(plan->predicted), 1.02 * Seconds(before)) << eighth << "/8";
     before = std::min(before, plan->predicted);

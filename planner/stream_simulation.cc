@@ -9,8 +9,9 @@
 namespace sluice {
 namespace {
 
-// Keeps sums of times far from overflow, whatever bandwidth was measured.
 constexpr Duration kLongestRead = std::chrono::hours(24);
+
+}  // namespace
 
 Duration TransferTime(Bytes size, const ReadCost& read) {
   const double seconds = static_cast<double>(size.count()) / read.bytes_per_second;
@@ -18,13 +19,15 @@ Duration TransferTime(Bytes size, const ReadCost& read) {
   return std::chrono::duration_cast<Duration>(std::chrono::duration<double>(seconds));
 }
 
-}  // namespace
+Duration ReadLatency(const ReadCost& read) {
+  return std::clamp(read.latency, Duration::zero(), kLongestRead);
+}
 
 StreamSimulation::StreamSimulation(std::span<const StepCost> steps, std::span<const Bytes> extents,
                                    const ReadCost& read)
     : extents_(extents),
       stages_(extents.size()),
-      latency_(std::clamp(read.latency, Duration::zero(), kLongestRead)),
+      latency_(ReadLatency(read)),
       ring_(Bytes()),
       freed_(extents.size()) {
   SLUICE_CHECK(read.bytes_per_second > 0);

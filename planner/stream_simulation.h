@@ -18,6 +18,13 @@
 
 namespace sluice {
 
+// What reading so many bytes takes, without the latency: a day at most, which keeps sums of times
+// far from overflow whatever was measured. Requires: read.bytes_per_second > 0.
+Duration TransferTime(Bytes size, const ReadCost& read);
+
+// The latency of one read within the same limits.
+Duration ReadLatency(const ReadCost& read);
+
 class StreamSimulation {
  public:
   struct Outcome {

@@ -6,26 +6,18 @@
 #include <span>
 
 #include "absl/strings/str_format.h"
+#include "server/key_table.h"
 #include "server/setting.h"
 
 namespace sluice {
 namespace {
 
-// Where a key's value goes, and where its errors go.
-template <typename Target>
-struct Place {
-  Target& target;
-  ConfigErrors& errors;
-  std::string key;  // Whole, for errors: "models[2].dims".
-};
-
-template <typename Target>
-struct Key {
-  std::string_view path;
-  std::string_view wanted;
-  // False: the value is not what is wanted. True also when it has added a finer error itself.
-  bool (*apply)(const YamlNode& value, const Place<Target>& place);
-};
+using config_internal::Infos;
+using config_internal::IsText;
+using config_internal::Key;
+using config_internal::Place;
+using config_internal::ReadKeys;
+using config_internal::TakeInteger;
 
 struct DaemonTarget {
   Config& config;
@@ -33,18 +25,11 @@ struct DaemonTarget {
     int line;
     std::string key, text;
   };
-  std::vector<Address> addresses = {};
+  std::vector<Address> addresses = {};  // gRPC's.
+  std::optional<Address> metrics = {};
+  std::optional<int> tls_line = {};       // Of the first key of `tls`.
+  std::optional<int> insecure_line = {};  // Of `insecure: true`.
 };
-
-bool IsText(const YamlNode& node) { return node.kind == YamlNode::Kind::kScalar; }
-
-bool TakeInteger(const YamlNode& node, std::int64_t low, std::int64_t high, std::int64_t& into) {
-  if (!IsText(node)) return false;
-  const std::optional<std::int64_t> value = ParseInteger(node.text);
-  if (!value || *value < low || *value > high) return false;
-  into = *value;
-  return true;
-}
 
 bool TakeCount(const YamlNode& node, std::int64_t high, std::size_t& into) {
   std::int64_t value = 0;
@@ -66,6 +51,20 @@ bool TakeAbsolutePath(const YamlNode& node, std::filesystem::path& into) {
   }
   into = std::filesystem::path(node.text).lexically_normal();
   return true;
+}
+
+// A file whose path counts from the configuration's folder.
+bool TakeFile(const YamlNode& node, const Place<DaemonTarget>& place, std::filesystem::path& into) {
+  if (!IsText(node) || node.text.empty() || node.text.find('\0') != std::string::npos) return false;
+  const auto folder = std::filesystem::path(place.errors.file()).parent_path();
+  into = (folder / node.text).lexically_normal();
+  return true;
+}
+
+TlsConfig& Tls(const YamlNode& node, const Place<DaemonTarget>& place) {
+  if (!place.target.tls_line) place.target.tls_line = node.line;
+  std::optional<TlsConfig>& tls = place.target.config.tls;
+  return tls ? *tls : tls.emplace();
 }
 
 bool TakeAddress(const YamlNode& node, const Place<DaemonTarget>& place, std::string key) {
@@ -110,6 +109,18 @@ bool ApplyBudget(const YamlNode& node, const Place<DaemonTarget>& place) {
   return true;
 }
 
+bool ApplyCacheQuota(const YamlNode& node, const Place<DaemonTarget>& place) {
+  if (!IsText(node)) return false;
+  Config& config = place.target.config;
+  config.cache_quota.reset();
+  config.cache_quota_percent = ParsePercentage(node.text);
+  if (config.cache_quota_percent || node.text == "none") return true;
+  const absl::StatusOr<Bytes> bytes = ParseBytes(node.text);
+  if (!bytes.ok() || bytes->count() == 0) return false;
+  config.cache_quota = *bytes;
+  return true;
+}
+
 bool ApplyMaxRequest(const YamlNode& node, const Place<DaemonTarget>& place) {
   if (!IsText(node)) return false;
   const absl::StatusOr<Bytes> bytes = ParseBytes(node.text);
@@ -143,7 +154,6 @@ bool ApplyModels(const YamlNode& node, const Place<DaemonTarget>& place) {
     const auto folder = std::filesystem::path(errors.file()).parent_path();
     model.name = *read.name;
     model.path = (folder / *read.path).lexically_normal();
-    model.root = model.path.parent_path();
     if (read.version) model.version = *read.version;
     model.where = absl::StrFormat("%s:%d", errors.file(), item.line);
     models.push_back(std::move(model));
@@ -154,7 +164,7 @@ bool ApplyModels(const YamlNode& node, const Place<DaemonTarget>& place) {
 constexpr std::array<std::string_view, 6> kLogLevels = {"trace", "debug", "info",
                                                         "warn",  "error", "off"};
 
-constexpr std::array<Key<DaemonTarget>, 16> kDaemonKeys = {{
+constexpr std::array<Key<DaemonTarget>, 26> kDaemonKeys = {{
     {"server_name", "a name of 1 to 128 characters",
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
        if (!IsText(node) || node.text.empty() || node.text.size() > 128) return false;
@@ -164,13 +174,51 @@ constexpr std::array<Key<DaemonTarget>, 16> kDaemonKeys = {{
     {"listen", "a list of 1 to 16 addresses", ApplyListen},
     {"insecure", "true or false",
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
-       return TakeBool(node, place.target.config.insecure);
+       bool& insecure = place.target.config.insecure;
+       if (!TakeBool(node, insecure)) return false;
+       if (insecure) place.target.insecure_line = node.line;
+       return true;
+     }},
+    {"tls.certificate", "the path of a PEM file",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeFile(node, place, Tls(node, place).certificate);
+     }},
+    {"tls.key", "the path of a PEM file",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeFile(node, place, Tls(node, place).key);
+     }},
+    {"tls.client_ca", "the path of a PEM file",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeFile(node, place, Tls(node, place).client_ca.emplace());
+     }},
+    {"tls.loopback", "true or false",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeBool(node, Tls(node, place).loopback);
+     }},
+    {"socket.mode", "an octal mode of read and write bits such as 0660",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       const auto mode = IsText(node) ? ParseSocketMode(node.text) : std::nullopt;
+       if (mode) place.target.config.socket.mode = *mode;
+       return mode.has_value();
+     }},
+    {"socket.group", "a group's name or number",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       if (!IsText(node) || !IsModelName(node.text)) return false;
+       place.target.config.socket.group = node.text;
+       return true;
      }},
     {"metrics.listen", "HOST:PORT or [IPV6]:PORT",
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
-       if (node.text.starts_with("unix:") || !TakeAddress(node, place, place.key)) return false;
+       if (!IsText(node) || node.text.starts_with("unix:") || !ParseListenAddress(node.text)) {
+         return false;
+       }
+       place.target.metrics = {node.line, place.key, node.text};
        place.target.config.metrics_listen = node.text;
        return true;
+     }},
+    {"metrics.insecure", "true or false",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeBool(node, place.target.config.metrics_insecure);
      }},
     {"memory.budget", "bytes such as 256MiB, or a percentage of the machine's memory such as 50%",
      ApplyBudget},
@@ -178,6 +226,8 @@ constexpr std::array<Key<DaemonTarget>, 16> kDaemonKeys = {{
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
        return TakeAbsolutePath(node, place.target.config.cache_dir);
      }},
+    {"cache_quota", "bytes such as 8GiB, a percentage of the disk such as 20%, or none",
+     ApplyCacheQuota},
     {"compute.threads", "a number of threads from 0 (as many as allowed) to 256",
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
        std::int64_t threads = 0;
@@ -203,11 +253,19 @@ constexpr std::array<Key<DaemonTarget>, 16> kDaemonKeys = {{
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
        return TakeCount(node, 10'000, place.target.config.max_in_flight);
      }},
+    {"limits.max_connections", "a number of connections from 1 to 100000",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeCount(node, 100'000, place.target.config.max_connections);
+     }},
     {"drain_timeout", "a duration such as 30s, at most a day",
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
        const std::optional<Duration> drain = IsText(node) ? ParseDuration(node.text) : std::nullopt;
        if (drain) place.target.config.drain_timeout = *drain;
        return drain.has_value();
+     }},
+    {"control.tcp", "true or false",
+     [](const YamlNode& node, const Place<DaemonTarget>& place) {
+       return TakeBool(node, place.target.config.control_tcp);
      }},
     {"log.level", "trace, debug, info, warn, error or off",
      [](const YamlNode& node, const Place<DaemonTarget>& place) {
@@ -227,148 +285,42 @@ constexpr std::array<Key<DaemonTarget>, 16> kDaemonKeys = {{
     {"models", "a list of at most 1000 model descriptions", ApplyModels},
 }};
 
-bool ApplyDims(const YamlNode& node, const Place<ModelDescription>& place) {
-  if (node.kind != YamlNode::Kind::kMap || node.entries.size() > 64) return false;
-  for (const auto& [name, value] : node.entries) {
-    const std::string key = absl::StrFormat("%s.%s", place.key, name.substr(0, 80));
-    std::int64_t size = 0;
-    if (name.empty() || name.size() > 256) {
-      place.errors.Add(value.line, key, "a name of this length", "1 to 256 characters");
-    } else if (value.kind == YamlNode::Kind::kMap) {
-      place.errors.Add(value.line, key, Describe(value), "one size ({min, max} is not supported)");
-    } else if (!TakeInteger(value, 1, std::numeric_limits<std::int32_t>::max(), size)) {
-      place.errors.Add(value.line, key, Describe(value), "a size from 1 to 2147483647");
-    } else {
-      place.target.config.dims[name] = size;
+// What other machines can reach is encrypted, or said to be open.
+void CheckAccess(const DaemonTarget& target, ConfigErrors& errors) {
+  const Config& config = target.config;
+  const auto open = [&errors](const DaemonTarget::Address& address, std::string_view wanted) {
+    if (ParseListenAddress(address.text)->loopback()) return;
+    errors.Add(address.line, address.key,
+               absl::StrFormat("\"%s\", which other machines can reach without TLS", address.text),
+               wanted);
+  };
+  if (!config.insecure && !config.tls) {
+    for (const DaemonTarget::Address& address : target.addresses) {
+      open(address,
+           "an address of this machine alone (127.0.0.1, [::1], unix:), `tls`, or "
+           "`insecure: true`");
     }
   }
-  return true;
-}
-
-constexpr std::array<Key<ModelDescription>, 9> kModelKeys = {{
-    {"name", "a name of 1 to 128 of A-Z a-z 0-9 . _ -",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       if (!IsText(node) || !IsModelName(node.text)) return false;
-       place.target.name = node.text;
-       return true;
-     }},
-    {"version", "a number from 1 to 2147483647",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       std::int64_t version = 0;
-       if (!TakeInteger(node, 1, std::numeric_limits<std::int32_t>::max(), version)) return false;
-       place.target.version = absl::StrFormat("%d", version);
-       return true;
-     }},
-    {"path", "the path of a model file (.onnx)",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       if (!IsText(node) || node.text.empty() || node.text.find('\0') != std::string::npos) {
-         return false;
-       }
-       place.target.path = node.text;
-       return true;
-     }},
-    {"dims", "a map of at most 64 dimensions to sizes, such as {batch: 1, height: 608}", ApplyDims},
-    {"pipeline", "asynchronous or resident (others are not supported)",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       if (!IsText(node)) return false;
-       using Pipeline = ModelConfig::Pipeline;
-       if (node.text == "asynchronous") place.target.config.pipeline = Pipeline::kAsynchronous;
-       if (node.text == "resident") place.target.config.pipeline = Pipeline::kResident;
-       return node.text == "asynchronous" || node.text == "resident";
-     }},
-    {"max_resident", "bytes, such as 16MiB; 0 lets every weight stream",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       const absl::StatusOr<Bytes> bytes = ParseBytes(IsText(node) ? node.text : "");
-       if (!bytes.ok()) return false;
-       place.target.config.max_resident = *bytes;
-       return true;
-     }},
-    {"priority", "a number from 1 (highest) to 1000",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       std::int64_t priority = 0;
-       if (!TakeInteger(node, 1, 1000, priority)) return false;
-       place.target.config.priority = static_cast<int>(priority);
-       return true;
-     }},
-    {"deadline", "a duration above zero such as 50ms, at most a day",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       const std::optional<Duration> deadline =
-           IsText(node) ? ParseDuration(node.text) : std::nullopt;
-       if (!deadline || *deadline <= Duration::zero()) return false;
-       place.target.config.deadline = *deadline;
-       return true;
-     }},
-    {"load", "start or explicit (loading on request is not supported)",
-     [](const YamlNode& node, const Place<ModelDescription>& place) {
-       if (!IsText(node)) return false;
-       if (node.text == "start") place.target.config.load = ModelConfig::Load::kStart;
-       if (node.text == "explicit") place.target.config.load = ModelConfig::Load::kExplicit;
-       return node.text == "start" || node.text == "explicit";
-     }},
-}};
-
-template <typename Target>
-void RefuseUnknownKey(std::span<const Key<Target>> keys, std::string_view path,
-                      std::string_view prefix, int line, ConfigErrors& errors) {
-  std::vector<std::string_view> known;
-  for (const Key<Target>& key : keys) known.push_back(key.path);
-  // A word is also looked for as a section and without one: "budget" is "memory.budget".
-  std::vector<std::string_view> words = known;
-  for (const std::string_view key : known) {
-    if (const std::size_t dot = key.find('.'); dot != std::string_view::npos) {
-      words.push_back(key.substr(0, dot));
-      words.push_back(key.substr(dot + 1));
-    }
+  if (target.metrics && !config.insecure && !config.metrics_insecure) {
+    open(*target.metrics,
+         "an address of this machine alone (127.0.0.1, [::1]), or `metrics.insecure: true` (the "
+         "metrics page has no TLS)");
   }
-  std::string wanted = "a known key (docs/configuration.md lists them)";
-  if (const std::optional<std::string_view> nearest = Nearest(path, words)) {
-    std::string_view meant = *nearest;
-    for (const std::string_view key : known) {
-      if (key.ends_with(absl::StrFormat(".%s", meant))) meant = key;
-    }
-    wanted = absl::StrFormat("a known key: did you mean \"%s\"?", meant);
+  if (!config.tls) return;
+  if (config.insecure) {
+    errors.Add(*target.insecure_line, "insecure", "true beside `tls`",
+               "one of the two (`metrics.insecure` opens the metrics page alone)");
   }
-  errors.Add(line, absl::StrFormat("%s%s", prefix, path.substr(0, 80)), "an unknown key", wanted);
-}
-
-// Walks a map; keys of a section are written in the table as SECTION.KEY.
-template <typename Target>
-void ReadKeys(const YamlNode& map, std::span<const Key<Target>> keys, std::string_view section,
-              std::string_view prefix, Target& target, ConfigErrors& errors) {
-  for (const auto& [name, value] : map.entries) {
-    const std::string path = absl::StrFormat("%s%s", section, name);
-    const auto key = std::ranges::find(keys, path, &Key<Target>::path);
-    if (key != keys.end()) {
-      const std::string whole = absl::StrFormat("%s%s", prefix, path);
-      if (!key->apply(value, {target, errors, whole})) {
-        errors.Add(value.line, whole, Describe(value), key->wanted);
-      }
-      continue;
-    }
-    const std::string inside = path + ".";
-    const bool is_section = std::ranges::any_of(
-        keys, [&](const Key<Target>& known) { return known.path.starts_with(inside); });
-    if (!is_section) {
-      RefuseUnknownKey(keys, path, prefix, value.line, errors);
-    } else if (value.kind == YamlNode::Kind::kMap) {
-      ReadKeys(value, keys, inside, prefix, target, errors);
-    } else if (value.kind != YamlNode::Kind::kNull) {
-      errors.Add(value.line, path, Describe(value), "a map");
-    }
-  }
-}
-
-template <typename Target, std::size_t n>
-std::vector<KeyInfo> Infos(const std::array<Key<Target>, n>& keys) {
-  std::vector<KeyInfo> infos;
-  for (const Key<Target>& key : keys) infos.push_back({key.path, key.wanted});
-  return infos;
+  const auto needed = [&](const std::filesystem::path& path, std::string_view key) {
+    if (path.empty()) errors.Add(*target.tls_line, key, "nothing", "the path of a PEM file");
+  };
+  needed(config.tls->certificate, "tls.certificate");
+  needed(config.tls->key, "tls.key");
 }
 
 }  // namespace
 
 std::vector<KeyInfo> DaemonKeys() { return Infos(kDaemonKeys); }
-std::vector<KeyInfo> ModelKeys() { return Infos(kModelKeys); }
 
 void ReadDaemonKeys(const YamlNode& root, ConfigErrors& errors, Config& config) {
   if (root.kind != YamlNode::Kind::kMap) {
@@ -376,31 +328,7 @@ void ReadDaemonKeys(const YamlNode& root, ConfigErrors& errors, Config& config) 
   }
   DaemonTarget target{config};
   ReadKeys<DaemonTarget>(root, kDaemonKeys, "", "", target, errors);
-  for (const DaemonTarget::Address& address : target.addresses) {
-    const std::optional<ListenAddress> parsed = ParseListenAddress(address.text);
-    if (config.insecure || parsed->loopback()) continue;
-    errors.Add(address.line, address.key,
-               absl::StrFormat("\"%s\", which other machines can reach without TLS", address.text),
-               "an address of this machine alone (127.0.0.1, [::1], unix:), or `insecure: true`");
-  }
-}
-
-ModelDescription ReadModelKeys(const YamlNode& node, std::string_view prefix,
-                               ConfigErrors& errors) {
-  ModelDescription description;
-  if (node.kind != YamlNode::Kind::kMap) {
-    errors.Add(node.line, prefix.empty() ? "model description" : prefix, Describe(node),
-               "a map of keys");
-    return description;
-  }
-  const std::string dotted = prefix.empty() ? "" : absl::StrFormat("%s.", prefix);
-  ReadKeys<ModelDescription>(node, kModelKeys, "", dotted, description, errors);
-  const ModelConfig& config = description.config;
-  if (config.max_resident && config.pipeline == ModelConfig::Pipeline::kResident) {
-    errors.Add(node.line, absl::StrFormat("%smax_resident", dotted), "pipeline: resident with it",
-               "one of the two");
-  }
-  return description;
+  CheckAccess(target, errors);
 }
 
 }  // namespace sluice

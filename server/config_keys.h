@@ -39,10 +39,6 @@ class ConfigErrors {
   std::string lines_;
 };
 
-// Reads the file's text whole. Fails: NOT_FOUND; INVALID_ARGUMENT, larger than kMaxYamlSize or not
-// a file.
-absl::StatusOr<std::string> ReadYamlFile(const std::filesystem::path& path);
-
 void ReadDaemonKeys(const YamlNode& root, ConfigErrors& errors, Config& config);
 
 // What a description says; `name`, `path` and `version` are where it is read, so whoever asked for

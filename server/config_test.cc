@@ -52,12 +52,14 @@ TEST_F(ConfigTest, ReadsEveryKey) {
   const absl::StatusOr<Config> config = Read(R"(
 server_name: edge
 listen: ["127.0.0.1:1", "unix:/run/a.sock"]
-metrics: { listen: "127.0.0.1:2" }
+metrics: { listen: "127.0.0.1:2", insecure: true }
+tls: { certificate: c.pem, key: /etc/k.pem, client_ca: ../ca.pem, loopback: true }
+socket: { mode: 0600, group: video }
 memory: { budget: 256MiB }
 cache_dir: /var/cache/x
 compute: { threads: 2, slots: 1 }
 storage: { io_uring: false }
-limits: { max_request: 1MiB, max_queue: 3, max_in_flight: 4 }
+limits: { max_request: 1MiB, max_queue: 3, max_in_flight: 4, max_connections: 5 }
 drain_timeout: 1.5s
 log: { level: warn }
 model_repository: /srv/models
@@ -83,6 +85,7 @@ models:
   EXPECT_EQ(config->max_request, 1_MiB);
   EXPECT_EQ(config->max_queue, 3u);
   EXPECT_EQ(config->max_in_flight, 4u);
+  EXPECT_EQ(config->max_connections, 5u);
   EXPECT_EQ(config->drain_timeout, std::chrono::milliseconds(1500));
   EXPECT_EQ(config->log_level, "warn");
   EXPECT_EQ(config->model_repository, "/srv/models");
@@ -93,13 +96,20 @@ models:
   EXPECT_EQ(model.name, "a.b-C_9");
   EXPECT_EQ(model.version, "7");
   EXPECT_EQ(model.path, folder_ / "net/m.onnx");
-  EXPECT_EQ(model.root, folder_ / "net");
+  EXPECT_EQ(model.root, "");
   EXPECT_EQ(model.dims.at("x[2]"), 608);
   EXPECT_EQ(model.pipeline, ModelConfig::Pipeline::kResident);
   EXPECT_EQ(model.priority, 1);
   EXPECT_EQ(model.deadline, std::chrono::milliseconds(50));
   EXPECT_EQ(model.load, ModelConfig::Load::kExplicit);
-  EXPECT_THAT(model.where, HasSubstr("c.yaml:14"));
+  EXPECT_THAT(model.where, HasSubstr("c.yaml:16"));
+  EXPECT_TRUE(config->metrics_insecure);
+  EXPECT_EQ(config->tls->certificate, folder_ / "c.pem");
+  EXPECT_EQ(config->tls->key, "/etc/k.pem");
+  EXPECT_EQ(config->tls->client_ca, folder_.parent_path() / "ca.pem");
+  EXPECT_TRUE(config->tls->loopback);
+  EXPECT_EQ(config->socket.mode, 0600u);
+  EXPECT_EQ(config->socket.group, "video");
 }
 
 TEST_F(ConfigTest, TakesDefaultsFromAnEmptyFile) {
@@ -166,6 +176,39 @@ TEST_F(ConfigTest, RefusesAddressesThatOtherMachinesReach) {
                 HasSubstr("metrics.listen"));
   }
   EXPECT_TRUE(Read("listen: [\"[::1]:8001\", \"localhost:1\", \"127.9.9.9:0\"]").ok());
+}
+
+TEST_F(ConfigTest, TakesTlsOrInsecureForAddressesThatOtherMachinesReach) {
+  const std::string tls = "tls: {certificate: c, key: k}\n";
+  const std::string listen = "listen: [\"0.0.0.0:1\", \"127.0.0.1:1\", \"unix:/run/s\"]\n";
+  const absl::StatusOr<Config> config = Read(listen + tls);
+  ASSERT_TRUE(config.ok()) << config.status();
+  EXPECT_TRUE(SpeaksTls(*config, "0.0.0.0:1"));
+  EXPECT_FALSE(SpeaksTls(*config, "127.0.0.1:1"));
+  EXPECT_FALSE(SpeaksTls(*config, "unix:/run/s"));
+  const auto everywhere = Read(listen + "tls: {certificate: c, key: k, loopback: true}\n");
+  ASSERT_TRUE(everywhere.ok()) << everywhere.status();
+  EXPECT_TRUE(SpeaksTls(*everywhere, "127.0.0.1:1"));
+  EXPECT_FALSE(SpeaksTls(*everywhere, "unix:/run/s"));
+  EXPECT_THAT(Refusal(listen + tls + "insecure: true"),
+              HasSubstr("c.yaml:3: insecure: got true beside `tls`, want one of the two"));
+  EXPECT_THAT(Refusal("tls: {key: k}"), HasSubstr("c.yaml:1: tls.certificate: got nothing"));
+  EXPECT_THAT(Refusal("tls: {certificate: c}"), HasSubstr("c.yaml:1: tls.key: got nothing"));
+}
+
+TEST_F(ConfigTest, ServesMetricsToOthersOnlyWhenToldSo) {
+  const std::string tls = "tls: {certificate: c, key: k}\n";
+  EXPECT_THAT(Refusal(tls + "metrics: {listen: \"0.0.0.0:1\"}"),
+              HasSubstr("c.yaml:2: metrics.listen: got \"0.0.0.0:1\", which other machines"));
+  EXPECT_TRUE(Read(tls + "metrics: {listen: \"0.0.0.0:1\", insecure: true}").ok());
+}
+
+TEST_F(ConfigTest, RefusesSocketModesThatMakeNoSense) {
+  for (const std::string_view mode : {"0770", "4660", "0066", "8", "rw", "0o660", "06600"}) {
+    EXPECT_THAT(Refusal(absl::StrFormat("socket: {mode: %s}", mode)), HasSubstr("socket.mode: got"))
+        << mode;
+  }
+  EXPECT_EQ(Read("socket: {mode: 606}")->socket.mode, 0606u);
 }
 
 TEST_F(ConfigTest, RefusesWhatCannotBeServed) {

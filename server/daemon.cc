@@ -21,6 +21,7 @@
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "server/grpc_log.h"
 #include "server/grpc_server.h"
 #include "server/metrics_server.h"
 #include "server/model_service.h"
@@ -82,19 +83,22 @@ class Daemon {
 
   // Fails: as the parts' Start.
   absl::Status Start() {
-    SLUICE_ASSIGN_OR_RETURN(service_, ModelService::Start(config_));
+    SLUICE_ASSIGN_OR_RETURN(service_, ModelService::Open(config_));
     service_->OnChange([fd = changes_.fd()] {
       const std::uint64_t one = 1;
       (void)!write(fd, &one, sizeof one);
     });
     SLUICE_ASSIGN_OR_RETURN(grpc_, GrpcServer::Start(config_, *service_));
-    for (const std::string& address : grpc_->addresses()) spdlog::info("gRPC on {}", address);
+    for (std::size_t i = 0; i < config_.listen.size(); ++i) {
+      spdlog::info("gRPC on {}{}", grpc_->addresses()[i],
+                   SpeaksTls(config_, config_.listen[i]) ? " with TLS" : "");
+    }
     if (config_.metrics_listen) {
       SLUICE_ASSIGN_OR_RETURN(
           metrics_, MetricsServer::Start(*config_.metrics_listen, *service_, &grpc_->statistics()));
       spdlog::info("metrics on port {}", metrics_->port());
     }
-    return absl::OkStatus();
+    return service_->LoadAtStart();
   }
 
   void Run() {
@@ -133,10 +137,27 @@ class Daemon {
     reported_ = State::kReloading;
     if (!config.ok()) {
       spdlog::error("reload: nothing changes: {}", std::string(config.status().message()));
+      service_->CountReload(false);
       return;
     }
     spdlog::info("reload: {}", path_.string());
+    // A refused certificate leaves the models their reload, but somebody must hear of it.
+    service_->CountReload(ReloadTls(*config));
     service_->Reload(*config);
+  }
+
+  bool ReloadTls(const Config& config) {
+    const auto certificate = grpc_->ReloadTls(config);
+    if (!certificate.ok()) {
+      spdlog::error("reload: the certificate in use stays: {}",
+                    std::string(certificate.status().message()));
+      return false;
+    }
+    if (!*certificate) return true;
+    for (const std::string& warning : (*certificate)->warnings) spdlog::warn("{}", warning);
+    spdlog::info("reload: new connections get the certificate of {}, valid until {}",
+                 (*certificate)->subject, (*certificate)->valid_until);
+    return true;
   }
 
   // Tells the service manager what has changed since the last time.
@@ -197,6 +218,8 @@ class Daemon {
 
 ExitCode CodeOf(const absl::Status& status) {
   switch (status.code()) {
+    case absl::StatusCode::kInvalidArgument:
+      return ExitCode::kConfiguration;
     case absl::StatusCode::kFailedPrecondition:
       return ExitCode::kBudget;
     case absl::StatusCode::kUnavailable:
@@ -217,6 +240,7 @@ ExitCode Serve(const std::filesystem::path& path, const Config& config) {
     spdlog::critical("signalfd: {}", std::strerror(errno));
     return ExitCode::kFailure;
   }
+  RouteGrpcLog();
   Daemon daemon(path, config, signal_file.fd());
   const absl::Status started = daemon.Start();
   if (!started.ok()) {

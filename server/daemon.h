@@ -8,18 +8,9 @@
 #include <filesystem>
 
 #include "server/config.h"
+#include "server/exit_code.h"
 
 namespace sluice {
-
-// Exit codes of the program; docs/configuration.md lists them.
-enum class ExitCode {
-  kOk = 0,
-  kFailure = 1,
-  kUsage = 2,
-  kConfiguration = 3,
-  kUnavailable = 4,
-  kBudget = 5,
-};
 
 // Serves until SIGTERM or SIGINT; SIGHUP reads `path` again. Call on the main thread, before any
 // other thread exists: signals are blocked for all of them.

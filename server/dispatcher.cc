@@ -6,6 +6,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "base/thread_name.h"
 
 namespace sluice {
 namespace {
@@ -104,6 +105,16 @@ void Dispatcher::Clear(const ServedModel& model, const absl::Status& status) {
   FinishDead(std::move(dead));
 }
 
+void Dispatcher::Finish(const ServedModel& model, Instant until,
+                        const std::function<bool()>& keep_waiting) {
+  MutexLock lock(mutex_);
+  while (running_ == &model || queue_.waiting(model) > 0) {
+    const Instant now = SteadyClock().Now();
+    if (now >= until || !keep_waiting()) return;
+    changed_.WaitUntil(mutex_, std::min(until, now + kSweepInterval));
+  }
+}
+
 void Dispatcher::Drain(Instant until) {
   std::vector<DeadCall> dead;
   {
@@ -127,6 +138,7 @@ void Dispatcher::StartNext() {
   current_ = queue_.Pop();
   if (!current_) return;
   busy_ = true;
+  running_ = current_->model.get();
   team_.Post([this] { RunCurrent(); });
 }
 
@@ -141,6 +153,9 @@ void Dispatcher::RunCurrent() {
     statistics.compute_duration.Observe(stats.total);
     statistics.stall_duration.Observe(stats.stall);
     Add(statistics.streamed_bytes, stats.streamed.count());
+    Add(statistics.residency_hits, stats.resident_extents);
+    Add(statistics.residency_misses, stats.streamed_extents);
+    Add(statistics.prefetch_hits, stats.prefetched_extents);
     statistics.last_latency_ns = static_cast<std::uint64_t>(stats.total.count());
     statistics.last_stall_ns = static_cast<std::uint64_t>(stats.stall.count());
     statistics.last_streamed_bytes = stats.streamed.count();
@@ -153,6 +168,7 @@ void Dispatcher::RunCurrent() {
   {
     MutexLock lock(mutex_);
     busy_ = false;
+    running_ = nullptr;
     StartNext();
   }
   Answer(std::move(finished), std::move(status));
@@ -198,6 +214,7 @@ absl::Status Dispatcher::Gate() {
 }
 
 void Dispatcher::Sweep() {
+  NameThread("sweeper");
   for (;;) {
     std::vector<DeadCall> dead;
     {

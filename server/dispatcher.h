@@ -48,6 +48,10 @@ class Dispatcher {
   // Answers the waiting calls of a model with `status`.
   void Clear(const ServedModel& model, const absl::Status& status);
 
+  // Waits until no call of the model runs or waits, at the latest until `until` or until
+  // `keep_waiting`, asked every few milliseconds, says no. The caller sees to it that none comes.
+  void Finish(const ServedModel& model, Instant until, const std::function<bool()>& keep_waiting);
+
   // Refuses what comes, and waits for what runs or waits; after `until` the rest is cancelled.
   void Drain(Instant until);
 
@@ -75,6 +79,8 @@ class Dispatcher {
   bool draining_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopping_ ABSL_GUARDED_BY(mutex_) = false;
   std::size_t in_flight_ ABSL_GUARDED_BY(mutex_) = 0;  // Submitted and not yet answered.
+
+  const ServedModel* running_ ABSL_GUARDED_BY(mutex_) = nullptr;
 
   // The call that runs: set while not busy, then the compute team's until it is answered.
   std::optional<QueuedCall> current_;

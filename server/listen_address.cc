@@ -1,5 +1,7 @@
 #include "server/listen_address.h"
 
+#include <fcntl.h>
+#include <grp.h>
 #include <netdb.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -7,27 +9,36 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdint>
 #include <cstring>
+#include <limits>
+#include <vector>
 
 #include "absl/strings/str_format.h"
+#include "server/setting.h"
 
 namespace sluice {
 namespace {
 
 constexpr std::string_view kUnix = "unix:";
 
-class Socket {
+class Descriptor {
  public:
-  Socket(int family, int type) : fd_(socket(family, type | SOCK_CLOEXEC, 0)) {}
-  ~Socket() {
+  explicit Descriptor(int fd) : fd_(fd) {}
+  ~Descriptor() {
     if (fd_ >= 0) close(fd_);
   }
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
   int fd() const { return fd_; }
 
  private:
   const int fd_;
+};
+
+class Socket : public Descriptor {
+ public:
+  Socket(int family, int type) : Descriptor(socket(family, type | SOCK_CLOEXEC, 0)) {}
 };
 
 std::string ErrnoText(int error) { return std::strerror(error); }
@@ -107,6 +118,48 @@ absl::Status ClearSocketPath(const std::string& path) {
   if (unlink(path.c_str()) != 0 && errno != ENOENT) {
     return absl::UnavailableError(
         absl::StrFormat("unix:%s: cannot remove the old socket: %s", path, ErrnoText(errno)));
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<SocketOwner> ResolveSocketAccess(const SocketAccess& access) {
+  SocketOwner owner{.mode = access.mode, .group = {}};
+  if (!access.group) return owner;
+  if (const std::optional<std::int64_t> number = ParseInteger(*access.group)) {
+    if (*number >= 0 && *number < std::numeric_limits<gid_t>::max()) {
+      owner.group = static_cast<gid_t>(*number);
+      return owner;
+    }
+  }
+  group entry{};
+  group* found = nullptr;
+  std::vector<char> text(64 * 1024);  // Names of members, of which we want none.
+  const int error = getgrnam_r(access.group->c_str(), &entry, text.data(), text.size(), &found);
+  if (found == nullptr) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("socket.group: got \"%s\" (%s), want a group of this machine",
+                        *access.group, error == 0 ? "there is none" : ErrnoText(error)));
+  }
+  owner.group = found->gr_gid;
+  return owner;
+}
+
+absl::Status OpenSocketTo(const std::string& path, const SocketOwner& owner) {
+  const auto failed = [&path](std::string_view what, int error) {
+    return absl::UnavailableError(
+        absl::StrFormat("unix:%s: cannot %s: %s", path, what, ErrnoText(error)));
+  };
+  // A handle of the socket itself, so that no other file gets its rights.
+  const Descriptor handle(open(path.c_str(), O_PATH | O_NOFOLLOW | O_CLOEXEC));
+  struct stat info {};
+  if (handle.fd() < 0 || fstat(handle.fd(), &info) != 0) return failed("open it", errno);
+  if (!S_ISSOCK(info.st_mode)) return failed("open it", ENOTSOCK);
+  if (owner.group &&
+      fchownat(handle.fd(), "", static_cast<uid_t>(-1), *owner.group, AT_EMPTY_PATH) != 0) {
+    return failed(absl::StrFormat("give it to group %d", *owner.group), errno);
+  }
+  if (chmod(absl::StrFormat("/proc/self/fd/%d", handle.fd()).c_str(), owner.mode) != 0) {
+    return failed("set its mode", errno);
   }
   return absl::OkStatus();
 }

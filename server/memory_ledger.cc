@@ -69,6 +69,7 @@ absl::StatusOr<Reservation> MemoryLedger::Reserve(std::string_view line, std::st
   entry.reserved += bytes;
   ++entry.reservations;
   reserved_ += bytes;
+  peak_ = std::max(peak_, reserved_);
   return Reservation(this, std::string(line), std::string(model), bytes);
 }
 
@@ -82,6 +83,7 @@ absl::Status MemoryLedger::Change(const std::string& line, const std::string& mo
   SLUICE_CHECK(entry.reserved >= from && reserved_ >= from);
   entry.reserved = entry.reserved - from + to;
   reserved_ = reserved_ - from + to;
+  peak_ = std::max(peak_, reserved_);
   return absl::OkStatus();
 }
 
@@ -115,6 +117,12 @@ Bytes MemoryLedger::LimitLine(std::string_view line, Bytes most) {
   return limit;
 }
 
+Bytes MemoryLedger::limit(std::string_view line) const {
+  MutexLock lock(mutex_);
+  const auto found = limits_.find(line);
+  return found == limits_.end() ? budget_ : found->second;
+}
+
 Bytes MemoryLedger::budget() const { return budget_; }
 
 Bytes MemoryLedger::reserved() const {
@@ -127,12 +135,17 @@ Bytes MemoryLedger::free() const {
   return budget_ - reserved_;
 }
 
+Bytes MemoryLedger::peak() const {
+  MutexLock lock(mutex_);
+  return peak_;
+}
+
 std::vector<MemoryLedger::Line> MemoryLedger::lines() const {
   MutexLock lock(mutex_);
   std::vector<Line> lines;
   lines.reserve(lines_.size());
   for (const auto& [key, entry] : lines_) {
-    lines.push_back({key.first, key.second, entry.reserved, entry.reservations});
+    lines.push_back({key.first, key.second, entry.reserved, entry.reserved, entry.reservations});
   }
   return lines;
 }

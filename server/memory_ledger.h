@@ -47,9 +47,12 @@ class MemoryLedger {
   explicit MemoryLedger(Bytes budget) : budget_(budget) {}
 
   struct Line {
-    std::string line;   // "base", "receive", "arena", "weights", "kernels", "requests", "import"
+    // "base", "headroom", "receive", "arena", "weights", "kernels", "metadata", "requests",
+    // "import"
+    std::string line;
     std::string model;  // Empty for what serves all models.
     Bytes reserved;
+    Bytes used;                    // All of it, unless somebody knows better: see base_memory.h.
     std::size_t reservations = 0;  // How many it is made of.
   };
 
@@ -63,10 +66,13 @@ class MemoryLedger {
   // From here on the line, over all models, gets no more than `most`, or than it has by now when
   // that is more. Returns which; nobody can take the rest of the budget from under a plan then.
   Bytes LimitLine(std::string_view line, Bytes most);
+  // The most that the line may have: its limit, or the budget.
+  Bytes limit(std::string_view line) const;
 
   Bytes budget() const;
   Bytes reserved() const;
   Bytes free() const;
+  Bytes peak() const;               // The most that was reserved at a time.
   std::vector<Line> lines() const;  // In order of line, then model.
 
  private:
@@ -84,6 +90,7 @@ class MemoryLedger {
   const Bytes budget_;
   mutable Mutex mutex_;
   Bytes reserved_ ABSL_GUARDED_BY(mutex_);
+  Bytes peak_ ABSL_GUARDED_BY(mutex_);
   std::map<std::pair<std::string, std::string>, Entry> lines_ ABSL_GUARDED_BY(mutex_);
   std::map<std::string, Bytes, std::less<>> limits_ ABSL_GUARDED_BY(mutex_);
 };

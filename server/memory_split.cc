@@ -9,6 +9,9 @@
 namespace sluice {
 namespace {
 
+// How much more than the least a ring is ever given.
+constexpr Bytes kLargestRing = 16_MiB;
+
 Bytes Sum(std::span<const Bytes> extents) {
   Bytes sum;
   for (const Bytes extent : extents) sum += extent;
@@ -129,6 +132,16 @@ Bytes LeastMemory(std::span<const ModelDemand> models) {
   return least;
 }
 
+Bytes UsefulMemory(std::span<const ModelDemand> models) {
+  Bytes activations, resident, ring;
+  for (const ModelDemand& model : models) {
+    activations = std::max(activations, ActivationPages(model));
+    resident += Useful(model);
+    if (Useful(model) < Sum(model.extents)) ring = std::max(ring, LeastArena(model) + kLargestRing);
+  }
+  return resident + std::max(activations, ring);
+}
+
 std::optional<MemorySplit> SplitMemory(std::span<const ModelDemand> models, const ReadCost& read,
                                        Bytes memory) {
   const Bytes least = LeastArena(models);
@@ -147,7 +160,7 @@ std::optional<MemorySplit> SplitMemory(std::span<const ModelDemand> models, cons
   }
   // A larger ring lets reads run further ahead; the memory for it comes from everybody's
   // residents. The prediction says which size is worth it.
-  constexpr std::array<Bytes, 6> kLargerRings = {Bytes(), 1_MiB, 2_MiB, 4_MiB, 8_MiB, 16_MiB};
+  constexpr std::array<Bytes, 6> kLargerRings = {Bytes(), 1_MiB, 2_MiB, 4_MiB, 8_MiB, kLargestRing};
   std::optional<MemorySplit> best;
   for (const Bytes more : kLargerRings) {
     if (least + more > memory) break;

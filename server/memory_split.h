@@ -38,6 +38,9 @@ struct MemorySplit {
 // The least that runs all of them: the arena, and the weights of those that may not stream.
 Bytes LeastMemory(std::span<const ModelDemand> models);
 
+// The least that lets all weights stay that may: more makes nothing faster.
+Bytes UsefulMemory(std::span<const ModelDemand> models);
+
 // Fails: nullopt when `memory` is below LeastMemory(models).
 std::optional<MemorySplit> SplitMemory(std::span<const ModelDemand> models, const ReadCost& read,
                                        Bytes memory);

@@ -24,8 +24,8 @@ using Labels = std::vector<std::string>;  // Values, in the order of the row's l
 constexpr std::string_view kReasons[kRejectReasons] = {"budget", "queue", "deadline", "shutdown"};
 constexpr ModelState kStates[] = {ModelState::kLoading, ModelState::kReady,
                                   ModelState::kUnavailable};
-constexpr std::string_view kLedgerLines[] = {"base",    "arena",    "weights",
-                                             "kernels", "requests", "import"};
+constexpr std::string_view kLedgerLines[] = {"base",    "headroom", "receive",  "arena", "weights",
+                                             "kernels", "metadata", "requests", "import"};
 // Codes that are shown before one has been answered.
 constexpr absl::StatusCode kUsualCodes[] = {absl::StatusCode::kOk,
                                             absl::StatusCode::kCancelled,
@@ -76,19 +76,20 @@ class Families {
     (RowOf(metric).kind == MetricKind::kCounter ? entry.counter.value : entry.gauge.value) = value;
   }
 
-  void Set(Metric metric, const Labels& labels, const DurationHistogram& histogram) {
-    const DurationHistogram::Snapshot snapshot = histogram.Read();
+  template <typename Scale>
+  void Set(Metric metric, const Labels& labels, const Histogram<Scale>& histogram) {
+    const auto snapshot = histogram.Read();
     auto& entry = Add(metric, labels).histogram;
     std::uint64_t cumulative = 0;
     for (std::size_t i = 0; i < snapshot.counts.size(); ++i) {
       cumulative += snapshot.counts[i];
-      const bool last = i == DurationHistogram::kBounds.size();
-      entry.bucket.push_back({cumulative, last ? std::numeric_limits<double>::infinity()
-                                               : DurationHistogram::kBounds[i]});
+      const bool last = i == Scale::kBounds.size();
+      entry.bucket.push_back(
+          {cumulative, last ? std::numeric_limits<double>::infinity() : Scale::kBounds[i]});
     }
     // The sum of the buckets, so that the two agree even while somebody observes.
     entry.sample_count = cumulative;
-    entry.sample_sum = snapshot.sum_seconds;
+    entry.sample_sum = snapshot.sum;
   }
 
   std::vector<MetricFamily> Take() { return std::move(families_); }
@@ -132,11 +133,15 @@ void SetMemory(const MemoryReport& memory, Families& families) {
     const bool reserved = std::ranges::any_of(memory.lines, [&](const MemoryLedger::Line& line) {
       return line.line == known && line.model.empty();
     });
-    if (!reserved) families.Set(Metric::kMemoryReserved, {std::string(known), ""}, 0);
+    if (reserved) continue;
+    families.Set(Metric::kMemoryReserved, {std::string(known), ""}, 0);
+    families.Set(Metric::kMemoryUsed, {std::string(known), ""}, 0);
   }
   for (const MemoryLedger::Line& line : memory.lines) {
     families.Set(Metric::kMemoryReserved, {line.line, line.model}, ToDouble(line.reserved));
+    families.Set(Metric::kMemoryUsed, {line.line, line.model}, ToDouble(line.used));
   }
+  families.Set(Metric::kMemoryUnaccounted, {}, ToDouble(memory.unaccounted));
 }
 
 void SetTraffic(const ModelStatus& model, Families& families) {
@@ -148,16 +153,28 @@ void SetTraffic(const ModelStatus& model, Families& families) {
                  ToDouble(statistics.rejected[i]));
   }
   families.Set(Metric::kRequestDuration, labels, statistics.request_duration);
+  families.Set(Metric::kRequestSize, labels, statistics.request_size);
   families.Set(Metric::kQueueDuration, labels, statistics.queue_duration);
   families.Set(Metric::kComputeDuration, labels, statistics.compute_duration);
   families.Set(Metric::kStallDuration, labels, statistics.stall_duration);
   families.Set(Metric::kInFlight, labels, ToDouble(statistics.running));
   families.Set(Metric::kQueueDepth, labels, ToDouble(statistics.queued));
   families.Set(Metric::kModelStreamed, labels, ToDouble(statistics.streamed_bytes));
-  families.Set(Metric::kLoads, {model.name, model.version, "ok"}, ToDouble(statistics.loads_ok));
-  families.Set(Metric::kLoads, {model.name, model.version, "failed"},
-               ToDouble(statistics.loads_failed));
+  families.Set(Metric::kResidencyHits, labels, ToDouble(statistics.residency_hits));
+  families.Set(Metric::kResidencyMisses, labels, ToDouble(statistics.residency_misses));
+  families.Set(Metric::kPrefetchHits, labels, ToDouble(statistics.prefetch_hits));
+  families.Set(Metric::kEvictions, labels, ToDouble(statistics.evictions));
   families.Set(Metric::kLoadDuration, labels, statistics.load_duration);
+}
+
+// A repository may have thousands that nobody has loaded; they have their state and loads alone, so
+// that the page stays small.
+bool HasBeenUsed(const ModelStatus& model) {
+  const ModelStatistics& statistics = *model.statistics;
+  const auto any = [](const auto& counts) {
+    return std::ranges::any_of(counts, [](const auto& count) { return count.load() != 0; });
+  };
+  return statistics.loads_ok != 0 || any(statistics.requests) || any(statistics.rejected);
 }
 
 void SetModel(const ModelStatus& model, Families& families) {
@@ -166,6 +183,11 @@ void SetModel(const ModelStatus& model, Families& families) {
     families.Set(Metric::kModelState, {model.name, model.version, std::string(Name(state))},
                  model.state == state ? 1 : 0);
   }
+  families.Set(Metric::kLoads, {model.name, model.version, "ok"},
+               ToDouble(model.statistics->loads_ok));
+  families.Set(Metric::kLoads, {model.name, model.version, "failed"},
+               ToDouble(model.statistics->loads_failed));
+  if (!HasBeenUsed(model)) return;
   families.Set(Metric::kModelWeights, labels, ToDouble(model.weights));
   families.Set(Metric::kModelResident, labels, ToDouble(model.resident));
   families.Set(Metric::kModelActivations, labels, ToDouble(model.activations));
@@ -185,6 +207,24 @@ void SetProcess(const ProcessUsage& process, Families& families) {
   families.Set(Metric::kProcessStart, {}, process.start_seconds);
 }
 
+void SetSurroundings(const MetricsInput& input, Families& families) {
+  const SystemPressure& pressure = input.pressure;
+  families.Set(Metric::kCgroupLimit, {},
+               pressure.cgroup_limit ? ToDouble(*pressure.cgroup_limit)
+                                     : std::numeric_limits<double>::infinity());
+  for (std::size_t i = 0; i < kPressureResources.size(); ++i) {
+    families.Set(Metric::kPressure, {std::string(kPressureResources[i])},
+                 pressure.stalled_seconds[i]);
+  }
+  families.Set(Metric::kStorageRead, {}, ToDouble(input.storage->read_bytes));
+  families.Set(Metric::kStorageReadDuration, {}, input.storage->read_duration);
+  const ReloadReport& reloads = input.reloads;
+  families.Set(Metric::kReloads, {"ok"}, ToDouble(reloads.succeeded));
+  families.Set(Metric::kReloads, {"failed"}, ToDouble(reloads.failed));
+  families.Set(Metric::kReloadSuccess, {}, reloads.last_succeeded ? 1 : 0);
+  families.Set(Metric::kReloadTime, {}, reloads.last_success_seconds);
+}
+
 }  // namespace
 
 std::vector<MetricFamily> CollectMetrics(const MetricsInput& input) {
@@ -201,6 +241,7 @@ std::vector<MetricFamily> CollectMetrics(const MetricsInput& input) {
     SetCodes(Metric::kRequestsRefused, {}, input.wire->refused, families);
     families.Set(Metric::kHealthWatches, {}, ToDouble(input.wire->watchers));
   }
+  SetSurroundings(input, families);
   SetProcess(input.process, families);
   return families.Take();
 }

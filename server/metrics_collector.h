@@ -12,6 +12,7 @@
 
 #include "server/model_service.h"
 #include "server/process_usage.h"
+#include "server/system_pressure.h"
 #include "server/wire_statistics.h"
 
 namespace sluice {
@@ -22,6 +23,9 @@ struct MetricsInput {
   std::vector<ModelStatus> models;
   ProcessUsage process;
   const WireStatistics* wire = nullptr;  // Null: nothing is known of the wire.
+  ReloadReport reloads;
+  const StorageStatistics* storage = nullptr;  // Never null when collected.
+  SystemPressure pressure;
 };
 
 // A family for each row of the table, in its order, even when it has no metric yet. Label sets that

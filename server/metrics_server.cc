@@ -1,12 +1,20 @@
 #include "server/metrics_server.h"
 
 #include <civetweb.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
+#include <chrono>
+#include <cstdint>
 #include <string_view>
+#include <thread>
 #include <utility>
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "base/clock.h"
+#include "base/mutex.h"
 #include "server/listen_address.h"
 #include "server/metrics_collector.h"
 #include "server/status_page.h"
@@ -17,6 +25,7 @@ namespace {
 // A person and a scraper at once; more wait in the queue of the socket.
 constexpr const char* kThreads = "2";
 constexpr const char* kTimeoutMs = "5000";
+constexpr Duration kKnockInterval = std::chrono::milliseconds(20);
 
 void Send(mg_connection* connection, std::string_view status, std::string_view type,
           std::string_view body) {
@@ -31,6 +40,28 @@ void Send(mg_connection* connection, std::string_view status, std::string_view t
   if (method != "HEAD") mg_write(connection, body.data(), body.size());
 }
 
+// Connects to a port of this machine and hangs up. What cannot be reached is left alone.
+void Knock(int port, bool version6) {
+  const int fd =
+      socket(version6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+  if (fd < 0) return;
+  const auto number = htons(static_cast<std::uint16_t>(port));
+  if (version6) {
+    sockaddr_in6 address{};
+    address.sin6_family = AF_INET6;
+    address.sin6_port = number;
+    address.sin6_addr = in6addr_loopback;
+    (void)connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  } else {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = number;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    (void)connect(fd, reinterpret_cast<const sockaddr*>(&address), sizeof address);
+  }
+  close(fd);
+}
+
 int DropLog(const mg_connection* /*connection*/, const char* /*message*/) { return 1; }
 
 }  // namespace
@@ -39,7 +70,7 @@ class MetricsServer::Impl {
  public:
   Impl(const ModelService& service, const WireStatistics* wire) : service_(service), wire_(wire) {}
   ~Impl() {
-    if (context_ != nullptr) mg_stop(context_);
+    if (context_ != nullptr) Stop();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
@@ -60,13 +91,37 @@ class MetricsServer::Impl {
     }
     mg_set_request_handler(context_, "/", &Impl::Handle, this);
     mg_server_port ports[1] = {};
-    if (mg_get_server_ports(context_, 1, ports) == 1) port_ = ports[0].port;
+    if (mg_get_server_ports(context_, 1, ports) == 1) {
+      port_ = ports[0].port;
+      version6_ = ports[0].protocol != 1;
+    }
     return absl::OkStatus();
   }
 
   int port() const { return port_; }
 
  private:
+  // The library sees that it should end when somebody connects; else only every two seconds.
+  void Stop() {
+    Mutex mutex;
+    CondVar changed;
+    bool stopped = false;
+    std::thread stopper([&] {
+      mg_stop(context_);
+      MutexLock lock(mutex);
+      stopped = true;
+      changed.NotifyOne();
+    });
+    {
+      MutexLock lock(mutex);
+      while (!stopped) {
+        Knock(port_, version6_);
+        changed.WaitUntil(mutex, SteadyClock().Now() + kKnockInterval);
+      }
+    }
+    stopper.join();
+  }
+
   static int Handle(mg_connection* connection, void* self) {
     static_cast<const Impl*>(self)->Answer(connection);
     return 200;
@@ -88,13 +143,21 @@ class MetricsServer::Impl {
   }
 
   MetricsInput Input() const {
-    return {service_.ready(), service_.memory(), service_.models(), ReadProcessUsage(), wire_};
+    return {.ready = service_.ready(),
+            .memory = service_.memory(),
+            .models = service_.models(),
+            .process = ReadProcessUsage(),
+            .wire = wire_,
+            .reloads = service_.reloads(),
+            .storage = &service_.storage(),
+            .pressure = ReadSystemPressure()};
   }
 
   const ModelService& service_;
   const WireStatistics* const wire_;
   mg_context* context_ = nullptr;
   int port_ = 0;
+  bool version6_ = false;
 };
 
 absl::StatusOr<std::unique_ptr<MetricsServer>> MetricsServer::Start(const std::string& listen,

@@ -30,7 +30,9 @@ class MetricsTest : public testing::Test {
     input_.ready = true;
     input_.memory.budget = 96_MiB;
     input_.memory.budget_source = "configuration";
-    input_.memory.lines = {{"arena", "a", 10_MiB}, {"base", "", 20_MiB}};
+    input_.memory.lines = {{.line = "arena", .model = "a", .reserved = 10_MiB, .used = 10_MiB},
+                           {.line = "base", .model = "", .reserved = 20_MiB, .used = 19_MiB}};
+    input_.memory.unaccounted = -4096;
     input_.memory.reserved = 30_MiB;
     statistics_->requests[0] = 3;
     statistics_->requests[static_cast<std::size_t>(absl::StatusCode::kOutOfRange)] = 1;
@@ -53,11 +55,17 @@ class MetricsTest : public testing::Test {
     input_.models.push_back(model);
     wire_.Refused(absl::StatusCode::kInvalidArgument);
     input_.wire = &wire_;
+    storage_.read_bytes = 8192;
+    storage_.read_duration.Observe(std::chrono::milliseconds(1));
+    input_.storage = &storage_;
+    input_.pressure.stalled_seconds[1] = 2.5;
+    input_.reloads.failed = 1;
     input_.process = ReadProcessUsage();
   }
 
   const std::shared_ptr<ModelStatistics> statistics_ = std::make_shared<ModelStatistics>();
   WireStatistics wire_;
+  StorageStatistics storage_;
   MetricsInput input_;
 };
 
@@ -90,6 +98,13 @@ TEST_F(MetricsTest, CountersCarryWhatWasCounted) {
   EXPECT_THAT(text, HasSubstr("sluice_requests_refused_total{code=\"INVALID_ARGUMENT\"} 1"));
   EXPECT_THAT(text, HasSubstr("sluice_model_streamed_bytes_total{model=\"a\",version=\"1\"} 4096"));
   EXPECT_THAT(text, HasSubstr("sluice_memory_reserved_bytes{line=\"arena\",model=\"a\"} 10485760"));
+  EXPECT_THAT(text, HasSubstr("sluice_memory_used_bytes{line=\"base\",model=\"\"} 19922944"));
+  EXPECT_THAT(text, HasSubstr("sluice_memory_unaccounted_bytes -4096"));
+  EXPECT_THAT(text, HasSubstr("sluice_storage_read_bytes_total 8192"));
+  EXPECT_THAT(text, HasSubstr("sluice_storage_read_duration_seconds_count 1"));
+  EXPECT_THAT(text, HasSubstr("sluice_cgroup_memory_limit_bytes +Inf"));
+  EXPECT_THAT(text, HasSubstr("sluice_pressure_stall_seconds_total{resource=\"io\"} 2.5"));
+  EXPECT_THAT(text, HasSubstr("sluice_reloads_total{result=\"failed\"} 1"));
   EXPECT_THAT(text, HasSubstr("sluice_models{state=\"READY\"} 1"));
 }
 
@@ -100,6 +115,24 @@ TEST_F(MetricsTest, KnownLabelSetsStartAtZero) {
   EXPECT_THAT(text, HasSubstr("sluice_loads_total{model=\"a\",version=\"1\",result=\"failed\"} 0"));
   EXPECT_THAT(text, HasSubstr("sluice_memory_reserved_bytes{line=\"import\",model=\"\"} 0"));
   EXPECT_THAT(text, HasSubstr("sluice_model_state{model=\"a\",version=\"1\",state=\"LOADING\"} 0"));
+}
+
+TEST_F(MetricsTest, AModelThatWasNeverReadyHasItsStateAndLoadsAlone) {
+  input_.models.clear();
+  ModelStatus model;
+  model.name = "cold";
+  model.version = "1";
+  model.statistics = std::make_shared<ModelStatistics>();
+  input_.models.push_back(model);
+  std::set<std::string> with_it;
+  for (const auto& family : CollectMetrics(input_)) {
+    for (const auto& metric : family.metric) {
+      for (const auto& label : metric.label) {
+        if (label.value == "cold") with_it.insert(family.name);
+      }
+    }
+  }
+  EXPECT_THAT(with_it, testing::ElementsAre("sluice_loads_total", "sluice_model_state"));
 }
 
 TEST_F(MetricsTest, HistogramsAreCumulativeAndEndWithEverything) {
@@ -156,6 +189,15 @@ TEST_F(MetricsTest, ThePageEscapesNamesAndReasons) {
   EXPECT_THAT(page, Not(HasSubstr("<script")));
   EXPECT_THAT(page, HasSubstr("&lt;script&gt;alert(1)&lt;/script&gt;"));
   EXPECT_THAT(page, HasSubstr("&lt;b&gt;&quot;&amp;&#39;"));
+}
+
+TEST(SystemPressureTest, ReadsTheTotalOfSomeTasks) {
+  EXPECT_EQ(ParsePressure("some avg10=0.00 avg60=0.00 avg300=0.00 total=1500000\n"
+                          "full avg10=0.00 avg60=0.00 avg300=0.00 total=9\n"),
+            1.5);
+  EXPECT_EQ(ParsePressure("full total=9\nsome total=3\n"), 0);
+  EXPECT_EQ(ParsePressure("some total=x"), 0);
+  EXPECT_EQ(ParsePressure(""), 0);
 }
 
 TEST(ProcessUsageTest, ReadsFieldsAfterAnAwkwardProgramName) {

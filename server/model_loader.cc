@@ -3,7 +3,7 @@
 #include <sys/stat.h>
 
 #include <algorithm>
-#include <system_error>
+#include <functional>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -22,7 +22,7 @@ constexpr Bytes kLeastStructure = 1_MiB;
 constexpr Bytes kMaxStructure = 16_MiB;
 // What lowering takes for a node, from networks with many small kernels; corrected afterwards.
 constexpr Bytes kLoweringPerNode = 32_KiB;
-// What we keep for each step and buffer: records, names, costs.
+// What we keep for each step and buffer: records, names, costs. Measured once the model has run.
 constexpr Bytes kMetadataPerStep = Bytes::Of(512);
 
 absl::StatusOr<Reservation> ReserveRoom(const LoadContext& context, std::string_view line,
@@ -60,20 +60,30 @@ absl::StatusOr<ImportedModel> ImportInSteps(const ModelConfig& config, const Loa
   }
 }
 
-// Lowers on the compute team, and books what the kernels took: what the program says, or what the
-// process grew by when that is more.
+// Lowers on the compute team, and books what the kernels took and an estimate for the rest.
 absl::StatusOr<std::unique_ptr<Program>> LowerWithin(const ModelConfig& config,
                                                      const LoadContext& context, const Graph& graph,
-                                                     Reservation& kernels) {
-  SLUICE_ASSIGN_OR_RETURN(kernels, ReserveRoom(context, "kernels", config.name,
-                                               kLoweringPerNode * (graph.nodes.size() + 1)));
+                                                     PreparedModel& prepared) {
+  SLUICE_ASSIGN_OR_RETURN(
+      prepared.kernels,
+      ReserveRoom(context, "kernels", config.name, kLoweringPerNode * (graph.nodes.size() + 1)));
   absl::StatusOr<std::unique_ptr<Program>> lowered;
   context.team.Run([&] { lowered = context.backend.Lower(graph, {}); });
   if (!lowered.ok()) return lowered;
   const Program& program = **lowered;
   const Bytes metadata = kMetadataPerStep * (program.steps().size() + program.buffers().size());
-  SLUICE_RETURN_IF_ERROR(kernels.Resize(program.kernel_memory() + metadata));
+  SLUICE_RETURN_IF_ERROR(prepared.kernels.Resize(program.kernel_memory()));
+  SLUICE_ASSIGN_OR_RETURN(prepared.metadata,
+                          ReserveRoom(context, "metadata", config.name, metadata));
   return lowered;
+}
+
+Bytes LargestExtent(const Program& program) {
+  Bytes largest;
+  for (const ExtentInfo& extent : program.extents()) {
+    largest = std::max(largest, AlignUp(extent.size, kPageSize));
+  }
+  return largest;
 }
 
 OffsetPlan PlanActivations(const Program& program) {
@@ -99,14 +109,14 @@ PackageIdentity IdentityOf(const ModelConfig& config, const ImportedModel& impor
   return identity;
 }
 
+using WithRoom = std::function<absl::Status(Bytes, const std::function<absl::Status()>&)>;
+
 absl::Status Build(const std::filesystem::path& path, const PackageIdentity& identity,
                    const ModelConfig& config, std::span<const Bytes> sizes, Program& program,
-                   const LoadContext& context) {
-  Bytes largest;
-  for (const Bytes size : sizes) largest = std::max(largest, AlignUp(size, kPageSize));
-  SLUICE_ASSIGN_OR_RETURN(const Reservation import, ReserveRoom(context, "import", config.name,
-                                                                largest + program.pack_memory()));
-  SLUICE_ASSIGN_OR_RETURN(const PageMemory staging, PageMemory::Map(largest));
+                   const LoadContext& context, WithRoom with_room) {
+  SLUICE_ASSIGN_OR_RETURN(const Reservation import,
+                          ReserveRoom(context, "import", config.name, PackingRoom(program)));
+  SLUICE_ASSIGN_OR_RETURN(const PageMemory staging, PageMemory::Map(LargestExtent(program)));
   // One extent at a time, so that inferences of other models run between.
   const auto pack = [&](ExtentIndex extent, std::span<std::byte> into) {
     absl::Status packed;
@@ -114,8 +124,9 @@ absl::Status Build(const std::filesystem::path& path, const PackageIdentity& ide
     return packed;
   };
   const auto progress = [&](Bytes, Bytes) { return context.keep_going(); };
-  return BuildPackage(path, identity, sizes, pack,
-                      {.progress = progress, .staging = staging.span()});
+  return BuildPackage(
+      path, identity, sizes, pack,
+      {.progress = progress, .staging = staging.span(), .with_room = std::move(with_room)});
 }
 
 absl::StatusOr<std::shared_ptr<const Package>> OpenOrBuild(const ModelConfig& config,
@@ -125,25 +136,20 @@ absl::StatusOr<std::shared_ptr<const Package>> OpenOrBuild(const ModelConfig& co
   std::vector<Bytes> sizes;
   for (const ExtentInfo& extent : program.extents()) sizes.push_back(extent.size);
   const PackageIdentity identity = IdentityOf(config, imported, program);
-  const std::filesystem::path path = context.cache_dir / identity.FileName();
-  absl::StatusOr<std::shared_ptr<const Package>> package = Package::Open(path, identity, sizes);
-  const bool rebuild = absl::IsNotFound(package.status()) || absl::IsDataLoss(package.status()) ||
-                       absl::IsFailedPrecondition(package.status());
-  if (!rebuild) return package;
-  SLUICE_RETURN_IF_ERROR(Build(path, identity, config, sizes, program, context));
-  if (IdentityOf(config, imported, program).text != identity.text) {
-    std::error_code ignored;
-    std::filesystem::remove(path, ignored);
-    return absl::DataLossError(absl::StrFormat(
-        "%s: the file changed while it was read, want one that stays", config.path.string()));
-  }
-  return Package::Open(path, identity, sizes);
-}
-
-std::vector<Bytes> PortBytes(std::span<const PortInfo> ports) {
-  std::vector<Bytes> bytes;
-  for (const PortInfo& port : ports) bytes.push_back(TensorBytes(port.type, port.shape));
-  return bytes;
+  const auto build = [&](const std::filesystem::path& path, WithRoom with_room) {
+    absl::Status built =
+        Build(path, identity, config, sizes, program, context, std::move(with_room));
+    if (built.ok() && IdentityOf(config, imported, program).text != identity.text) {
+      context.cache.Condemn(path);
+      built = absl::DataLossError(absl::StrFormat(
+          "%s: the file changed while it was read, want one that stays", config.path.string()));
+    }
+    return built;
+  };
+  return context.cache.OpenOrBuild({.identity = identity,
+                                    .extent_sizes = sizes,
+                                    .build = build,
+                                    .keep_going = context.keep_going});
 }
 
 // Costs are unknown until the model has run once.
@@ -156,6 +162,34 @@ std::vector<StepCost> UnknownCosts(const Program& program) {
 }
 
 }  // namespace
+
+LoadContext OfflineContext(const ComputeParts& parts, MemoryLedger& ledger, PackageCache& cache) {
+  return {.team = *parts.team,
+          .backend = *parts.backend,
+          .ledger = ledger,
+          .cache = cache,
+          .make_room = [](Bytes) { return absl::OkStatus(); },
+          .keep_going = [] { return absl::OkStatus(); }};
+}
+
+// Reads what IdentityOf writes: "file PATH STAMP", where the path may have spaces and the stamp has
+// four words.
+bool SourcesAreUnchanged(std::string_view identity) {
+  constexpr std::string_view kFile = "file ";
+  while (!identity.empty()) {
+    std::string_view line = identity.substr(0, identity.find('\n'));
+    identity.remove_prefix(std::min(line.size() + 1, identity.size()));
+    if (!line.starts_with(kFile)) continue;
+    line.remove_prefix(kFile.size());
+    std::size_t space = line.size();
+    for (int word = 0; word < 4 && space != std::string_view::npos && space > 0; ++word) {
+      space = line.rfind(' ', space - 1);
+    }
+    if (space == std::string_view::npos || space == 0) continue;
+    if (FileStamp(line.substr(0, space)) != line.substr(space + 1)) return false;
+  }
+  return true;
+}
 
 std::string FileStamp(const std::filesystem::path& path) {
   struct stat info {};
@@ -175,28 +209,45 @@ absl::StatusOr<ImportedModel> ImportModel(const ModelConfig& config, Bytes max_s
   return imported;
 }
 
+Bytes PackingRoom(const Program& program) { return LargestExtent(program) + program.pack_memory(); }
+
+std::vector<Bytes> PortBytes(std::span<const PortInfo> ports) {
+  std::vector<Bytes> bytes;
+  for (const PortInfo& port : ports) bytes.push_back(TensorBytes(port.type, port.shape));
+  return bytes;
+}
+
+absl::StatusOr<PreparedModel> PrepareModel(const ModelConfig& config, const LoadContext& context) {
+  PreparedModel prepared;
+  prepared.stamp = FileStamp(config.path);
+  Reservation import;
+  SLUICE_ASSIGN_OR_RETURN(prepared.imported, ImportInSteps(config, context, import));
+  SLUICE_ASSIGN_OR_RETURN(prepared.program,
+                          LowerWithin(config, context, prepared.imported.graph, prepared));
+  prepared.imported.graph = Graph();
+  ReturnFreedMemory();
+  prepared.activations = PlanActivations(*prepared.program);
+  return prepared;
+}
+
 absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(const ModelConfig& config,
                                                        const LoadContext& context) {
-  auto loaded = std::make_unique<LoadedModel>();
-  loaded->stamp = FileStamp(config.path);
-  Reservation import;
-  SLUICE_ASSIGN_OR_RETURN(ImportedModel imported, ImportInSteps(config, context, import));
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Program> program,
-                          LowerWithin(config, context, imported.graph, loaded->kernels));
-  imported.graph = Graph();
-  ReturnFreedMemory();
-  import = Reservation();
-  OffsetPlan activations = PlanActivations(*program);
+  SLUICE_ASSIGN_OR_RETURN(PreparedModel prepared, PrepareModel(config, context));
+  Program& program = *prepared.program;
   SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const Package> package,
-                          OpenOrBuild(config, imported, *program, context));
-  program->ReleaseWeights();
+                          OpenOrBuild(config, prepared.imported, program, context));
+  program.ReleaseWeights();
   ReturnFreedMemory();
-  loaded->input_bytes = PortBytes(program->inputs());
-  loaded->output_bytes = PortBytes(program->outputs());
-  loaded->costs = UnknownCosts(*program);
+  auto loaded = std::make_unique<LoadedModel>();
+  loaded->stamp = std::move(prepared.stamp);
+  loaded->kernels = std::move(prepared.kernels);
+  loaded->metadata = std::move(prepared.metadata);
+  loaded->input_bytes = PortBytes(program.inputs());
+  loaded->output_bytes = PortBytes(program.outputs());
+  loaded->costs = UnknownCosts(program);
   SLUICE_ASSIGN_OR_RETURN(loaded->weights, context.ledger.Reserve("weights", config.name, Bytes()));
-  loaded->streamed = std::make_unique<StreamedModel>(std::move(program), std::move(package),
-                                                     std::move(activations));
+  loaded->streamed = std::make_unique<StreamedModel>(
+      std::move(prepared.program), std::move(package), std::move(prepared.activations));
   loaded->plan.resident.assign(loaded->streamed->extent_bytes().size(), false);
   return loaded;
 }

@@ -5,22 +5,15 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "server/budget_need.h"
 
 namespace sluice {
 namespace {
 
 constexpr int kProfileRounds = 3;
-// Beside the tensors: names, parameters, the allocator's own bytes.
-constexpr Bytes kRequestOverhead = 128_KiB;
 
 bool IsElastic(const MemoryLedger::Line& line) {
   return line.line == "arena" || line.line == "weights" || line.line == "requests";
-}
-
-Bytes Sum(const std::vector<Bytes>& amounts) {
-  Bytes sum;
-  for (const Bytes amount : amounts) sum += amount;
-  return sum;
 }
 
 Bytes ResidentBytes(std::span<const Bytes> extents, const std::vector<bool>& resident) {
@@ -45,27 +38,19 @@ std::vector<ModelDemand> ModelMemory::Demands(std::span<const LoadedModel* const
                                               std::span<const ModelConfig* const> configs) const {
   std::vector<ModelDemand> demands;
   for (std::size_t i = 0; i < loaded.size(); ++i) {
-    demands.push_back({.steps = loaded[i]->costs,
-                       .extents = loaded[i]->streamed->extent_bytes(),
-                       .activations = loaded[i]->streamed->activations().height,
-                       .weight = 1.0 / configs[i]->priority,
-                       .all_resident = configs[i]->pipeline == ModelConfig::Pipeline::kResident,
-                       .most_resident = configs[i]->max_resident.value_or(Bytes::Max())});
+    const StreamedModel& streamed = *loaded[i]->streamed;
+    demands.push_back(DemandOf(*configs[i], loaded[i]->costs, streamed.extent_bytes(),
+                               streamed.activations().height));
   }
   return demands;
 }
 
-// One request of the largest model always, and up to four where that costs little. A message, what
-// is parsed from it and tensors made of typed fields are in memory together, and so are an answer
-// and its message.
-Bytes ModelMemory::RequestsRoom(std::span<const LoadedModel* const> loaded) const {
-  Bytes one = 256_KiB;
+Bytes ModelMemory::LargestRequest(std::span<const LoadedModel* const> loaded) const {
+  Bytes largest;
   for (const LoadedModel* model : loaded) {
-    const Bytes tensors = Sum(model->input_bytes) * 3 + Sum(model->output_bytes) * 2;
-    one = std::max(one, tensors + kRequestOverhead);
+    largest = std::max(largest, RequestMemory(model->input_bytes, model->output_bytes));
   }
-  const Bytes little = Bytes::Of(ledger_.budget().count() / 16);
-  return std::max(one, std::min(one * 4, little));
+  return largest;
 }
 
 Bytes ModelMemory::FixedLines(const LoadedModel* without) const {
@@ -73,7 +58,7 @@ Bytes ModelMemory::FixedLines(const LoadedModel* without) const {
   for (const MemoryLedger::Line& line : ledger_.lines()) {
     if (!IsElastic(line)) fixed += line.reserved;
   }
-  return without == nullptr ? fixed : fixed - without->kernels.bytes();
+  return without == nullptr ? fixed : fixed - without->kernels.bytes() - without->metadata.bytes();
 }
 
 absl::Status ModelMemory::CheckFits(const ServedModels& models, const ServedModel& name,
@@ -86,7 +71,7 @@ absl::Status ModelMemory::CheckFits(const ServedModels& models, const ServedMode
     configs.push_back(&model->config);
   }
   const Bytes fixed = FixedLines(name.loaded.get());
-  const Bytes requests = RequestsRoom(loaded);
+  const Bytes requests = RequestsRoom(LargestRequest(loaded), ledger_.budget());
   const Bytes least = LeastMemory(Demands(loaded, configs));
   const Bytes needed = fixed + requests + least;
   if (needed <= ledger_.budget()) return absl::OkStatus();
@@ -110,7 +95,8 @@ absl::Status ModelMemory::Divide(const ServedModels& models, Bytes keep_free) {
     loaded.push_back(model->loaded.get());
     configs.push_back(&model->config);
   }
-  const Bytes requests = ledger_.LimitLine("requests", RequestsRoom(loaded));
+  const Bytes requests =
+      ledger_.LimitLine("requests", RequestsRoom(LargestRequest(loaded), ledger_.budget()));
   const Bytes taken = FixedLines(nullptr) + requests + keep_free;
   const std::vector<ModelDemand> demands = Demands(loaded, configs);
   const std::optional<MemorySplit> split = SplitMemory(demands, read_, ledger_.budget() - taken);
@@ -141,9 +127,12 @@ void ModelMemory::GiveBack(const ServedModels& loaded, const MemorySplit& split)
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     LoadedModel& model = *loaded[i]->loaded;
     std::vector<bool> kept = model.plan.resident;
+    std::uint64_t evicted = 0;
     for (std::size_t e = 0; e < kept.size(); ++e) {
+      if (kept[e] && !split.plans[i].resident[e]) ++evicted;
       kept[e] = kept[e] && split.plans[i].resident[e];
     }
+    loaded[i]->statistics->evictions.fetch_add(evicted, std::memory_order_relaxed);
     const absl::Status shrunk = executor_.SetResidents(*model.streamed, kept);
     if (!shrunk.ok()) Damaged(loaded[i], shrunk);
     model.plan.resident = std::move(kept);
@@ -184,13 +173,13 @@ absl::Status ModelMemory::Measure(ServedModel& model) {
   absl::Status measured;
   team_.Run([&] {
     LoadedModel& loaded = *model.loaded;
-    absl::StatusOr<std::vector<StepCost>> costs =
-        executor_.Profile(*loaded.streamed, kProfileRounds);
-    if (!costs.ok()) {
-      measured = std::move(costs).status();
+    absl::StatusOr<ModelProfile> profile = executor_.Profile(*loaded.streamed, kProfileRounds);
+    if (!profile.ok()) {
+      measured = std::move(profile).status();
       return;
     }
-    loaded.costs = *std::move(costs);
+    loaded.costs = std::move(profile->costs);
+    loaded.answer = profile->answer;
     if (read_measured_) return;
     absl::StatusOr<ReadCost> read = executor_.MeasureReads(*loaded.streamed);
     if (read.ok()) {

@@ -46,7 +46,8 @@ class ModelMemory {
   // Fails: RESOURCE_EXHAUSTED, they do not fit; nothing has changed then.
   absl::Status Divide(const ServedModels& models, Bytes keep_free);
 
-  // Step times of one model, and, once, the disk's speed; better plans follow.
+  // Step times of one model and the answer of its self-test, and, once, the disk's speed; better
+  // plans follow. Fails: as Executor::Profile and MeasureReads.
   absl::Status Measure(ServedModel& model);
 
   // Takes the model out of memory.
@@ -55,7 +56,7 @@ class ModelMemory {
  private:
   std::vector<ModelDemand> Demands(std::span<const LoadedModel* const> loaded,
                                    std::span<const ModelConfig* const> configs) const;
-  Bytes RequestsRoom(std::span<const LoadedModel* const> loaded) const;
+  Bytes LargestRequest(std::span<const LoadedModel* const> loaded) const;
   Bytes FixedLines(const LoadedModel* without) const;
   absl::Status Apply(const ServedModels& loaded, const MemorySplit& split);
   absl::Status ApplyArena(Bytes arena);

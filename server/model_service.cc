@@ -1,55 +1,41 @@
 #include "server/model_service.h"
 
 #include <spdlog/spdlog.h>
-#include <unistd.h>
 
 #include <atomic>
-#include <cerrno>
-#include <cstring>
-#include <filesystem>
-#include <system_error>
+#include <chrono>
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "base/mutex.h"
 #include "base/status_macros.h"
 #include "engine/backend.h"
 #include "engine/compute_team.h"
+#include "server/base_memory.h"
+#include "server/compute_parts.h"
+#include "server/compute_threads.h"
+#include "server/control_groups.h"
 #include "server/dispatcher.h"
 #include "server/model_lifecycle.h"
 #include "server/model_memory.h"
 #include "server/model_registry.h"
-#include "server/process_environment.h"
+#include "server/open_cache.h"
 #include "server/process_memory.h"
-#include "server/warm_up.h"
-#include "streamer/executor.h"
-#include "streamer/package.h"
+#include "streamer/package_cache.h"
 
 namespace sluice {
 namespace {
 
-// What the process grows by after the base is measured, and no reservation covers: gRPC's and the
-// metrics page's threads and buffers (6 MiB once they listen, 4 more with eight clients at once),
-// stacks that deepen, library code touched for the first time.
-constexpr Bytes kHeadroom = 10_MiB;
-
-absl::Status PrepareCache(const std::filesystem::path& cache_dir) {
-  std::error_code error;
-  std::filesystem::create_directories(cache_dir, error);
-  if (error || access(cache_dir.c_str(), W_OK | X_OK) != 0) {
-    return absl::UnavailableError(
-        absl::StrFormat("cache_dir: got %s (%s), want a folder that can be written",
-                        cache_dir.string(), error ? error.message() : std::strerror(errno)));
-  }
-  RemoveStaleBuilds(cache_dir);
-  return absl::OkStatus();
-}
-
 BudgetCeiling BudgetOf(const Config& config) {
   return ResolveBudget({.configured = config.budget,
                         .percent = config.budget_percent,
-                        .cgroup_limit = ReadCgroupLimit(),
+                        .cgroup_limit = MemoryLimit(OwnControlGroups("memory")),
                         .machine = ReadMachineMemory(),
                         .own = ReadProcessMemory().resident});
+}
+
+double WallSeconds() {
+  return std::chrono::duration<double>(std::chrono::system_clock::now().time_since_epoch()).count();
 }
 
 }  // namespace
@@ -68,15 +54,16 @@ std::string_view Name(ModelState state) {
 
 class ModelService::Impl {
  public:
-  Impl(const Config& config, BudgetCeiling ceiling, std::unique_ptr<ComputeTeam> team,
-       std::unique_ptr<Backend> backend, std::unique_ptr<Executor> executor)
+  Impl(const Config& config, BudgetCeiling ceiling, ComputeParts parts,
+       std::unique_ptr<PackageCache> cache)
       : ceiling_(std::move(ceiling)),
         max_in_flight_(config.max_in_flight),
         begin_(SteadyClock().Now()),
         ledger_(ceiling_.bytes),
-        team_(std::move(team)),
-        backend_(std::move(backend)),
-        executor_(std::move(executor)) {}
+        team_(std::move(parts.team)),
+        backend_(std::move(parts.backend)),
+        executor_(std::move(parts.executor)),
+        cache_(std::move(cache)) {}
 
   ~Impl() {
     // Nothing new is loaded; what runs is cancelled; then memory goes.
@@ -89,33 +76,31 @@ class ModelService::Impl {
 
   // Fails: FAILED_PRECONDITION, the budget is below the base.
   absl::Status ReserveBase(const Config& config) {
-    const Bytes largest_message = LargestMessage(config, ledger_.budget());
-    const ProcessMemory process = ReadProcessMemory();
-    const Bytes base = process.resident + process.swapped + kHeadroom;
-    absl::StatusOr<Reservation> reserved = ledger_.Reserve("base", "", base);
-    if (!reserved.ok()) {
-      return absl::FailedPreconditionError(absl::StrFormat(
-          "memory.budget: got %s (%s), want at least %s: what an empty daemon takes",
-          FormatBytes(ledger_.budget()), ceiling_.source, FormatBytes(base)));
-    }
-    base_ = *std::move(reserved);
-    // gRPC's quota (grpc_server.cc) lets it hold this much before a request is admitted.
-    absl::StatusOr<Reservation> receive = ledger_.Reserve("receive", "", largest_message);
+    const Bytes messages = ReceiveLimitsOf(config, ledger_.budget()).memory();
+    if (!base_.Reserve().ok()) return BelowBase(base_.least());
+    // The wire may hold this much before requests are admitted (message_gate.h).
+    absl::StatusOr<Reservation> receive = ledger_.Reserve("receive", "", messages);
     if (!receive.ok()) {
       return absl::FailedPreconditionError(absl::StrFormat(
           "memory.budget: got %s (%s), want at least %s: what an empty daemon takes, and %s for "
-          "the largest message (limits.max_request)",
-          FormatBytes(ledger_.budget()), ceiling_.source, FormatBytes(base + largest_message),
-          FormatBytes(largest_message)));
+          "messages that are received (limits.max_request, limits.max_in_flight)",
+          FormatBytes(ledger_.budget()), ceiling_.source, FormatBytes(base_.least() + messages),
+          FormatBytes(messages)));
     }
     receive_ = *std::move(receive);
-    spdlog::info("budget {}, set by {} ({}); base {}; reading through {}",
-                 FormatBytes(ledger_.budget()), ceiling_.source, ceiling_.explanation,
-                 FormatBytes(base), executor_->device_name());
+    spdlog::info("budget {}, set by {} ({}); reading through {}", FormatBytes(ledger_.budget()),
+                 ceiling_.source, ceiling_.explanation, executor_->device_name());
     return absl::OkStatus();
   }
 
-  void Begin(const Config& config) {
+  // Fails: FAILED_PRECONDITION, the empty daemon is larger than was reserved for it.
+  absl::Status LoadAtStart() {
+    if (!base_.Measure().ok()) return BelowBase(base_.least());
+    lifecycle_->Begin();
+    return absl::OkStatus();
+  }
+
+  void MakeParts(const Config& config) {
     const auto on_damage = [this](const std::shared_ptr<ServedModel>& model,
                                   const absl::Status& damage) {
       if (lifecycle_ != nullptr) lifecycle_->Repair(model, damage);
@@ -132,7 +117,8 @@ class ModelService::Impl {
                                                                         .base = base_,
                                                                         .registry = registry_,
                                                                         .memory = *memory_,
-                                                                        .dispatcher = *dispatcher_},
+                                                                        .dispatcher = *dispatcher_,
+                                                                        .cache = *cache_},
                                                   config);
   }
 
@@ -142,6 +128,9 @@ class ModelService::Impl {
     if (!found.ok()) return call.done(std::move(found).status());
     QueuedCall queued;
     queued.model = std::move(found->model);
+    Bytes size;
+    for (const auto& input : call.inputs) size += Bytes::Of(input.size());
+    queued.model->statistics->request_size.Observe(size);
     queued.priority = call.priority > 0 ? call.priority : found->priority;
     if (!call.deadline && found->deadline) call.deadline = call.arrival + *found->deadline;
     const std::string name = call.model;
@@ -175,18 +164,35 @@ class ModelService::Impl {
     return admitted;
   }
 
+  Bytes requests_room() const { return ledger_.limit("requests"); }
+
   MemoryReport Report() const {
     const ProcessMemory process = ReadProcessMemory();
+    std::vector<MemoryLedger::Line> lines = base_.UsedLines(process);
+    const std::int64_t unaccounted = Unaccounted(process, lines);
     return {.budget = ledger_.budget(),
             .budget_source = ceiling_.source,
             .reserved = ledger_.reserved(),
-            .lines = ledger_.lines(),
+            .lines = std::move(lines),
             .resident = process.resident,
             .peak_resident = process.peak_resident,
             .swapped = process.swapped,
+            .unaccounted = unaccounted,
             .device = std::string(executor_->device_name()),
             .uptime = SteadyClock().Now() - begin_};
   }
+
+  void CountReload(bool succeeded) {
+    MutexLock lock(mutex_);
+    ++(succeeded ? reloads_.succeeded : reloads_.failed);
+    reloads_.last_succeeded = succeeded;
+    if (succeeded) reloads_.last_success_seconds = WallSeconds();
+  }
+  ReloadReport reloads() const {
+    MutexLock lock(mutex_);
+    return reloads_;
+  }
+  const StorageStatistics& storage() const { return executor_->storage(); }
 
   std::uint64_t Progress() {
     const std::uint64_t turns = turns_;
@@ -210,16 +216,26 @@ class ModelService::Impl {
   std::unique_ptr<ModelLifecycle> lifecycle_;
 
  private:
+  absl::Status BelowBase(Bytes least) const {
+    return absl::FailedPreconditionError(
+        absl::StrFormat("memory.budget: got %s (%s), want at least %s: what an empty daemon takes",
+                        FormatBytes(ledger_.budget()), ceiling_.source, FormatBytes(least)));
+  }
+
   const BudgetCeiling ceiling_;
   const std::size_t max_in_flight_;
   const Instant begin_;
   MemoryLedger ledger_;
-  Reservation base_, receive_;
+  BaseMemory base_{ledger_};
+  Reservation receive_;
   std::unique_ptr<ComputeTeam> team_;
   std::unique_ptr<Backend> backend_;
   std::unique_ptr<Executor> executor_;
+  const std::unique_ptr<PackageCache> cache_;
   std::unique_ptr<ModelMemory> memory_;
   std::unique_ptr<Dispatcher> dispatcher_;
+  mutable Mutex mutex_;
+  ReloadReport reloads_ ABSL_GUARDED_BY(mutex_){.last_success_seconds = WallSeconds()};
   std::atomic<bool> draining_{false};
   std::atomic<bool> turn_posted_{false};
   std::atomic<std::uint64_t> turns_{0};
@@ -228,22 +244,26 @@ class ModelService::Impl {
 ModelService::ModelService(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
 ModelService::~ModelService() = default;
 
-absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Start(const Config& config) {
-  TuneAllocator();
-  SLUICE_RETURN_IF_ERROR(PrepareCache(config.cache_dir));
+absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Open(const Config& config) {
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<PackageCache> cache, OpenCache(config));
   BudgetCeiling ceiling = BudgetOf(config);
-  const int threads = ComputeThreads(config);
-  auto team = std::make_unique<ComputeTeam>(threads);
-  std::unique_ptr<Backend> backend = CpuBackend(threads);
-  SLUICE_RETURN_IF_ERROR(WarmUp(*backend, *team));
-  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<Executor> executor,
-                          Executor::Open({.io_uring = config.io_uring}));
-  ReturnFreedMemory();
-  auto impl = std::make_unique<Impl>(config, std::move(ceiling), std::move(team),
-                                     std::move(backend), std::move(executor));
+  const ThreadChoice choice = ComputeThreads(config);
+  spdlog::info("compute threads {}, set by {} ({})", choice.threads, choice.source,
+               choice.explanation);
+  SLUICE_ASSIGN_OR_RETURN(ComputeParts parts, StartComputeParts(config));
+  auto impl =
+      std::make_unique<Impl>(config, std::move(ceiling), std::move(parts), std::move(cache));
   SLUICE_RETURN_IF_ERROR(impl->ReserveBase(config));
-  impl->Begin(config);
+  impl->MakeParts(config);
   return std::unique_ptr<ModelService>(new ModelService(std::move(impl)));
+}
+
+absl::Status ModelService::LoadAtStart() { return impl_->LoadAtStart(); }
+
+absl::StatusOr<std::unique_ptr<ModelService>> ModelService::Start(const Config& config) {
+  SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<ModelService> service, Open(config));
+  SLUICE_RETURN_IF_ERROR(service->LoadAtStart());
+  return service;
 }
 
 bool ModelService::ready() const { return impl_->lifecycle_->ready(); }
@@ -261,9 +281,23 @@ absl::StatusOr<Reservation> ModelService::AdmitRequest(Bytes bytes, std::string_
   return impl_->AdmitRequest(bytes, model);
 }
 
+Bytes ModelService::requests_room() const { return impl_->requests_room(); }
+
 void ModelService::Infer(InferenceCall call) { impl_->Infer(std::move(call)); }
 
 void ModelService::Reload(const Config& config) { impl_->lifecycle_->Reload(config); }
+
+void ModelService::CountReload(bool succeeded) { impl_->CountReload(succeeded); }
+ReloadReport ModelService::reloads() const { return impl_->reloads(); }
+const StorageStatistics& ModelService::storage() const { return impl_->storage(); }
+
+void ModelService::Load(std::string model, Answered answered) {
+  impl_->lifecycle_->LoadByName(std::move(model), std::move(answered));
+}
+
+void ModelService::Unload(std::string model, Answered answered) {
+  impl_->lifecycle_->UnloadByName(std::move(model), std::move(answered));
+}
 
 bool ModelService::loading() const { return !impl_->lifecycle_->idle(); }
 

@@ -23,6 +23,7 @@
 #include "server/config.h"
 #include "server/memory_ledger.h"
 #include "server/statistics.h"
+#include "streamer/extent_stream.h"
 
 namespace sluice {
 
@@ -58,20 +59,34 @@ struct MemoryReport {
   Bytes budget;
   std::string budget_source;
   Bytes reserved;
-  std::vector<MemoryLedger::Line> lines;
+  std::vector<MemoryLedger::Line> lines;   // With what is in use of each: base_memory.h.
   Bytes resident, peak_resident, swapped;  // Of the process, from the kernel.
+  // Resident and swapped less what the lines use: what no line explains.
+  std::int64_t unaccounted = 0;
   std::string device;
   Duration uptime{};
+};
+
+// How often the configuration was read again, and when last; the start counts as the first time.
+struct ReloadReport {
+  std::uint64_t succeeded = 0, failed = 0;
+  bool last_succeeded = true;
+  double last_success_seconds = 0;  // Since 1970.
 };
 
 // Threads: callable from several at once; nothing here waits for an inference or a load, except
 // Shutdown and what says so.
 class ModelService {
  public:
-  // Measures the base, reserves it, opens the executor and begins to load, in the order of the
-  // configuration, on a thread of its own.
-  // Fails: FAILED_PRECONDITION, the budget is below what an empty daemon takes, with both numbers;
-  //        UNAVAILABLE, cache_dir cannot be written.
+  // Opens everything but the models, and reserves what an empty daemon takes.
+  // Fails: FAILED_PRECONDITION, the budget is below that, with both numbers; UNAVAILABLE, cache_dir
+  //        cannot be written.
+  static absl::StatusOr<std::unique_ptr<ModelService>> Open(const Config& config);
+  // Measures the base, which is why all else of the daemon runs by now, and begins to load, in the
+  // order of the configuration, on a thread of its own. Called once.
+  // Fails: FAILED_PRECONDITION, the budget is below what the empty daemon holds.
+  absl::Status LoadAtStart();
+  // Both, for a service without a wire.
   static absl::StatusOr<std::unique_ptr<ModelService>> Start(const Config& config);
   ~ModelService();
 
@@ -88,6 +103,9 @@ class ModelService {
   // Fails: RESOURCE_EXHAUSTED over budget now; UNAVAILABLE too many in flight, or draining.
   absl::StatusOr<Reservation> AdmitRequest(Bytes bytes, std::string_view model = {});
 
+  // The most that all requests together may reserve: one that takes more is never admitted.
+  Bytes requests_room() const;
+
   // Puts the call in the model's queue. `done` gets: OK; NOT_FOUND; UNAVAILABLE (loading, cannot be
   // loaded, queue full, draining); DEADLINE_EXCEEDED; CANCELLED; DATA_LOSS; INTERNAL.
   void Infer(InferenceCall call);
@@ -95,6 +113,21 @@ class ModelService {
   // Reads repository and model descriptions again: new models are loaded, vanished ones unloaded,
   // changed ones loaded anew. Other keys need a restart, and a log line says so.
   void Reload(const Config& config);
+  // At run time, for clients. `answered` is called exactly once, on any thread, when the model is
+  // ready or gone, or with why not; a load that was refused leaves what was loaded as it was.
+  // Load:   finds the model in the configuration, or in the repository as it is now. Loads it, or
+  //         loads it anew when its description or its file have changed.
+  // Unload: answers the calls that wait, then takes the model out of memory; it stays known.
+  // Fail:   NOT_FOUND, no such model; UNAVAILABLE, draining, or too many such calls wait; what
+  //         loading fails with. Texts begin "failed to load" and "failed to unload".
+  using Answered = std::function<void(const absl::Status&)>;
+  void Load(std::string model, Answered answered);
+  void Unload(std::string model, Answered answered);
+  // For the metrics: false for a configuration with errors, or a certificate that was refused.
+  void CountReload(bool succeeded);
+  ReloadReport reloads() const;
+  // All that was read from the disk. Lives as long as the service.
+  const StorageStatistics& storage() const;
   // True while a load, a reload or a repair runs or waits.
   bool loading() const;
 

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "absl/strings/str_format.h"
+#include "server/control_call.h"
 #include "server/infer_call.h"
 #include "server/wire_message.h"
 
@@ -11,6 +12,7 @@ namespace {
 
 // Only what works: clients act on these words.
 constexpr std::string_view kExtensions[] = {"schedule_policy", kSluiceServiceName};
+constexpr std::string_view kInferMethod = "/inference.GRPCInferenceService/ModelInfer";
 constexpr std::string_view kPlatform = "sluice_onnx";
 
 void Describe(const PortInfo& port, inference::ModelMetadataResponse::TensorMetadata& tensor) {
@@ -76,13 +78,14 @@ grpc::ServerUnaryReactor* OpenInferenceService::ServerMetadata(grpc::CallbackSer
                                                                grpc::ByteBuffer* wire_response) {
   return AnswerSmall<inference::ServerMetadataRequest, inference::ServerMetadataResponse>(
       *context, *wire_request, *wire_response,
-      [this](const inference::ServerMetadataRequest& /*request*/,
-             inference::ServerMetadataResponse& response) {
+      [this, context](const inference::ServerMetadataRequest& /*request*/,
+                      inference::ServerMetadataResponse& response) {
         response.set_name(state_.server_name);
         response.set_version(SLUICE_VERSION);
         for (const std::string_view extension : kExtensions) {
           response.add_extensions(std::string(extension));
         }
+        if (CheckControl(*context, state_).ok()) response.add_extensions("model_repository");
         return absl::OkStatus();
       });
 }
@@ -98,13 +101,6 @@ grpc::ServerUnaryReactor* OpenInferenceService::ModelMetadata(grpc::CallbackServ
             state_.service.Find(request.name(), request.version());
         return model.ok() ? DescribeModel(*model, response) : model.status();
       });
-}
-
-grpc::ServerUnaryReactor* OpenInferenceService::ModelInfer(grpc::CallbackServerContext* context,
-                                                           const grpc::ByteBuffer* request,
-                                                           grpc::ByteBuffer* response) {
-  // gRPC owns the request for this call alone; emptying it early gives its memory back.
-  return StartInferCall(*context, *const_cast<grpc::ByteBuffer*>(request), *response, state_);
 }
 
 grpc::ServerUnaryReactor* OpenInferenceService::RepositoryIndex(
@@ -124,6 +120,24 @@ grpc::ServerUnaryReactor* OpenInferenceService::RepositoryIndex(
         }
         return absl::OkStatus();
       });
+}
+
+grpc::ServerUnaryReactor* OpenInferenceService::RepositoryModelLoad(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response) {
+  return StartLoadCall(*context, *request, *response, state_);
+}
+
+grpc::ServerUnaryReactor* OpenInferenceService::RepositoryModelUnload(
+    grpc::CallbackServerContext* context, const grpc::ByteBuffer* request,
+    grpc::ByteBuffer* response) {
+  return StartUnloadCall(*context, *request, *response, state_);
+}
+
+grpc::ServerGenericBidiReactor* ModelInferService::CreateReactor(
+    grpc::GenericCallbackServerContext* context) {
+  if (context->method() == kInferMethod) return StartInferCall(*context, state_);
+  return CallbackGenericService::CreateReactor(context);
 }
 
 }  // namespace sluice

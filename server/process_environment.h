@@ -1,8 +1,8 @@
 // server/process_environment.h
 //
 // Settings that libraries read from the environment as they are loaded: the team of threads waits
-// passively and has the configured size, and the allocator keeps few arenas. The program sets them
-// and starts itself once more.
+// passively and has the configured size, and the allocator keeps few arenas and no caches of
+// threads. The program sets them and starts itself once more.
 
 #ifndef SLUICE_SERVER_PROCESS_ENVIRONMENT_H_
 #define SLUICE_SERVER_PROCESS_ENVIRONMENT_H_
@@ -11,9 +11,6 @@
 #include "server/config.h"
 
 namespace sluice {
-
-// As many threads as the configuration says, or as the process may use.
-int ComputeThreads(const Config& config);
 
 // Does not return the first time, unless the program cannot be started again; returns OK the
 // second time. Call before any thread exists.

@@ -53,49 +53,13 @@ Bytes KilobytesOf(std::string_view text, std::string_view name) {
   return Bytes();
 }
 
-// A limit file; "max", and the huge number by which version 1 says the same, are no limit.
-std::optional<Bytes> ReadLimit(const std::filesystem::path& file) {
-  Text text;
-  std::string_view word = ReadText(file.c_str(), text);
-  word = TakeLine(word);
-  const std::optional<std::int64_t> value = ParseInteger(word);
-  constexpr std::int64_t kUnlimited = std::int64_t{1} << 60;
-  if (!value || *value < 0 || *value >= kUnlimited) return std::nullopt;
-  return Bytes::Of(static_cast<std::uint64_t>(*value));
-}
-
-void Tighten(std::optional<Bytes>& limit, std::optional<Bytes> other) {
-  if (other && (!limit || *other < *limit)) limit = other;
-}
-
-// Limits from a group up to the hierarchy's root: each of them holds. Inside a container the path
-// may not exist below the mount; the mount's own files then are the group's.
-void TightenUpwards(std::optional<Bytes>& limit, const std::filesystem::path& mount,
-                    std::string_view group, std::string_view file) {
-  std::filesystem::path path = std::filesystem::path(group).relative_path().lexically_normal();
-  if (!path.empty() && *path.begin() == "..") path.clear();
-  for (;;) {
-    Tighten(limit, ReadLimit(mount / path / file));
-    if (path.empty() || path == ".") return;
-    path = path.parent_path();
-  }
-}
-
-bool HasController(std::string_view controllers, std::string_view wanted) {
-  while (!controllers.empty()) {
-    const std::size_t end = std::min(controllers.find(','), controllers.size());
-    if (controllers.substr(0, end) == wanted) return true;
-    controllers.remove_prefix(std::min(end + 1, controllers.size()));
-  }
-  return false;
-}
-
 }  // namespace
 
 ProcessMemory ParseProcessStatus(std::string_view text) {
   return {.resident = KilobytesOf(text, "VmRSS"),
           .peak_resident = KilobytesOf(text, "VmHWM"),
-          .swapped = KilobytesOf(text, "VmSwap")};
+          .swapped = KilobytesOf(text, "VmSwap"),
+          .files = KilobytesOf(text, "RssFile") + KilobytesOf(text, "RssShmem")};
 }
 
 ProcessMemory ReadProcessMemory() {
@@ -122,32 +86,6 @@ MachineMemory ParseMemInfo(std::string_view text) {
 MachineMemory ReadMachineMemory() {
   Text text;
   return ParseMemInfo(ReadText("/proc/meminfo", text));
-}
-
-std::optional<Bytes> ReadCgroupLimit(std::string_view proc_cgroup,
-                                     const std::filesystem::path& root) {
-  std::optional<Bytes> limit;
-  while (!proc_cgroup.empty()) {
-    // "HIERARCHY:CONTROLLERS:PATH"; version 2 has the number 0 and no controllers.
-    const std::string_view line = TakeLine(proc_cgroup);
-    const std::size_t first = line.find(':');
-    const std::size_t second = first == std::string_view::npos ? first : line.find(':', first + 1);
-    if (second == std::string_view::npos) continue;
-    const std::string_view controllers = line.substr(first + 1, second - first - 1);
-    const std::string_view group = line.substr(second + 1);
-    if (HasController(controllers, "memory")) {
-      TightenUpwards(limit, root / "memory", group, "memory.limit_in_bytes");
-    } else if (controllers.empty() && line.starts_with("0:")) {
-      TightenUpwards(limit, root, group, "memory.max");
-      TightenUpwards(limit, root / "unified", group, "memory.max");
-    }
-  }
-  return limit;
-}
-
-std::optional<Bytes> ReadCgroupLimit() {
-  Text text;
-  return ReadCgroupLimit(ReadText("/proc/self/cgroup", text), "/sys/fs/cgroup");
 }
 
 BudgetCeiling ResolveBudget(const BudgetInputs& inputs) {

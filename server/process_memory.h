@@ -1,11 +1,10 @@
 // server/process_memory.h
 //
-// What the kernel says of memory: this process's, the machine's, and the control group's limit.
+// What the kernel says of memory: this process's and the machine's; and the budget that follows.
 
 #ifndef SLUICE_SERVER_PROCESS_MEMORY_H_
 #define SLUICE_SERVER_PROCESS_MEMORY_H_
 
-#include <filesystem>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +18,7 @@ struct ProcessMemory {
   Bytes resident;       // VmRSS
   Bytes peak_resident;  // VmHWM
   Bytes swapped;        // VmSwap
+  Bytes files;          // RssFile and RssShmem: the part of resident that is mapped from files.
 };
 
 // The text of /proc/self/status. Lines that are missing are zero.
@@ -38,12 +38,6 @@ struct MachineMemory {
 };
 MachineMemory ParseMemInfo(std::string_view text);
 MachineMemory ReadMachineMemory();
-
-// The tightest limit of the control groups (version 1 or 2) that the process is in; nullopt when
-// there is none. `proc_cgroup` is the text of /proc/self/cgroup, `root` most often /sys/fs/cgroup.
-std::optional<Bytes> ReadCgroupLimit(std::string_view proc_cgroup,
-                                     const std::filesystem::path& root);
-std::optional<Bytes> ReadCgroupLimit();
 
 // The budget: what is configured, but never more than the control group allows or than the machine
 // has left for us.

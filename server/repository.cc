@@ -1,5 +1,7 @@
 // The model repository: NAME/VERSION/model.onnx and NAME/model.yaml.
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <optional>
@@ -9,6 +11,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_format.h"
+#include "base/regular_file.h"
 #include "base/status_macros.h"
 #include "server/config.h"
 #include "server/config_keys.h"
@@ -49,25 +52,10 @@ bool IsFolder(const fs::path& path) {
   return fs::is_directory(path, error);
 }
 
-bool IsFile(const fs::path& path) {
-  std::error_code error;
-  return fs::is_regular_file(path, error);
-}
-
-// Fails: INVALID_ARGUMENT, `path` leads out of `root` once links are resolved.
-absl::Status CheckInside(const fs::path& path, const fs::path& root) {
-  std::error_code error;
-  const fs::path real = fs::canonical(path, error);
-  if (error) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: got \"%s\", want a file", path.string(), error.message()));
-  }
-  const fs::path relative = real.lexically_relative(root);
-  if (relative.empty() || *relative.begin() == "..") {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: got a link to %s, want a file inside the repository %s", path.string(),
-                        real.string(), root.string()));
-  }
+// Fails: INVALID_ARGUMENT, `path` is no file, or leads out of `root` once links are resolved.
+absl::Status CheckFile(const fs::path& path, const fs::path& root) {
+  SLUICE_ASSIGN_OR_RETURN(const RegularFile file, OpenRegularFile(path, root));
+  close(file.fd);
   return absl::OkStatus();
 }
 
@@ -106,9 +94,8 @@ absl::StatusOr<ModelConfig> ScanModel(const fs::path& root, const std::string& n
   ModelDescription description;
   const fs::path file = folder / "model.yaml";
   std::error_code error;
-  if (fs::exists(file, error)) {
-    SLUICE_RETURN_IF_ERROR(CheckInside(file, root));
-    SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadYamlFile(file));
+  if (fs::exists(fs::symlink_status(file, error))) {
+    SLUICE_ASSIGN_OR_RETURN(const std::string text, ReadSmallFile(file, kMaxYamlSize, root));
     SLUICE_ASSIGN_OR_RETURN(const YamlNode node, ParseYaml(text, file.string()));
     ConfigErrors errors(file.string());
     description = ReadModelKeys(node, "", errors);
@@ -129,15 +116,22 @@ absl::StatusOr<ModelConfig> ScanModel(const fs::path& root, const std::string& n
   model.path = folder / version / "model.onnx";
   model.root = root;
   if (model.where.empty()) model.where = folder.string();
-  SLUICE_RETURN_IF_ERROR(CheckInside(model.path, root));
-  if (!IsFile(model.path)) {
-    return absl::InvalidArgumentError(
-        absl::StrFormat("%s: got something that is not a file, want a file", model.path.string()));
-  }
+  SLUICE_RETURN_IF_ERROR(CheckFile(model.path, root));
   return model;
 }
 
 }  // namespace
+
+absl::StatusOr<ModelConfig> ScanRepositoryModel(const fs::path& root, const std::string& name) {
+  std::error_code error;
+  const fs::path real = fs::canonical(root, error);
+  // Nothing of a name that is no model's gets as far as a path.
+  if (error || name.starts_with('.') || !IsModelName(name) || !IsFolder(real / name)) {
+    return absl::NotFoundError(
+        absl::StrFormat("%s: got no folder of that name, want one", root.string()));
+  }
+  return ScanModel(real, name);
+}
 
 RepositoryScan ScanRepository(const fs::path& root) {
   RepositoryScan scan;

@@ -1,5 +1,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <filesystem>
 #include <fstream>
@@ -81,10 +82,34 @@ TEST_F(RepositoryTest, RefusesLinksThatLeadOut) {
   fs::create_symlink(base_ / "secret.onnx", root() / "out/1/model.onnx");
   fs::create_directories(root() / "in/1");
   fs::create_symlink(root() / "blobs_unused/1/model.onnx", root() / "in/1/model.onnx");
+  Write(base_ / "secret.yaml", "priority: 1");
+  Write(root() / "description/1/model.onnx", "x");
+  fs::create_symlink("../../secret.yaml", root() / "description/model.yaml");
+  fs::create_directories(base_ / "elsewhere/1");
+  Write(base_ / "elsewhere/1/model.onnx", "x");
+  fs::create_symlink(base_ / "elsewhere", root() / "folder");
+  fs::create_directories(root() / "version");
+  fs::create_symlink("../../elsewhere/1", root() / "version/1");
   const RepositoryScan scan = ScanRepository(root());
   ASSERT_EQ(scan.models.size(), 2u);
-  ASSERT_EQ(scan.errors.size(), 1u);
-  EXPECT_THAT(scan.errors[0].message(), HasSubstr("want a file inside the repository"));
+  ASSERT_EQ(scan.errors.size(), 4u);
+  for (const absl::Status& error : scan.errors) {
+    EXPECT_THAT(error.message(), HasSubstr("outside the folder"));
+  }
+}
+
+TEST_F(RepositoryTest, RefusesWhatIsNoFile) {
+  fs::create_directories(root() / "pipe/1");
+  ASSERT_EQ(mkfifo((root() / "pipe/1/model.onnx").c_str(), 0600), 0);
+  Write(root() / "described/1/model.onnx", "x");
+  ASSERT_EQ(mkfifo((root() / "described/model.yaml").c_str(), 0600), 0);
+  fs::create_directories(root() / "folder/1/model.onnx");
+  const RepositoryScan scan = ScanRepository(root());
+  EXPECT_TRUE(scan.models.empty());
+  ASSERT_EQ(scan.errors.size(), 3u);
+  EXPECT_THAT(scan.errors[0].message(), HasSubstr("but a named pipe"));
+  EXPECT_THAT(scan.errors[1].message(), HasSubstr("but a folder"));
+  EXPECT_THAT(scan.errors[2].message(), HasSubstr("but a named pipe"));
 }
 
 TEST_F(RepositoryTest, SaysWhenThereIsNoRepository) {

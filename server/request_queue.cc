@@ -22,13 +22,17 @@ RequestQueue::RequestQueue(std::size_t most_of_a_model, std::size_t most_in_all)
   calls_.reserve(most_in_all);
 }
 
+std::size_t RequestQueue::waiting(const ServedModel& model) const {
+  return static_cast<std::size_t>(std::ranges::count(
+      calls_, &model, [](const QueuedCall& queued) { return queued.model.get(); }));
+}
+
 absl::Status RequestQueue::TryPush(QueuedCall& queued) {
-  const auto waiting = static_cast<std::size_t>(std::ranges::count(
-      calls_, queued.model.get(), [](const QueuedCall& other) { return other.model.get(); }));
-  if (waiting >= most_of_a_model_) {
+  const std::size_t before = waiting(*queued.model);
+  if (before >= most_of_a_model_) {
     return absl::UnavailableError(
         absl::StrFormat("queue of model '%s' is full: got %d waiting, want at most %d",
-                        queued.call.model, waiting, most_of_a_model_));
+                        queued.call.model, before, most_of_a_model_));
   }
   if (calls_.size() >= most_in_all_) {
     return absl::UnavailableError(absl::StrFormat("queue is full: got %d waiting, want at most %d",

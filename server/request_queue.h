@@ -53,6 +53,7 @@ class RequestQueue {
   void TakeAll(const ServedModel* model, const absl::Status& status, std::vector<DeadCall>& dead);
 
   std::optional<Instant> NextDeadline() const;
+  std::size_t waiting(const ServedModel& model) const;
   std::size_t size() const { return calls_.size(); }
   bool empty() const { return calls_.empty(); }
 

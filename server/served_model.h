@@ -5,6 +5,7 @@
 #ifndef SLUICE_SERVER_SERVED_MODEL_H_
 #define SLUICE_SERVER_SERVED_MODEL_H_
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,12 +22,13 @@ namespace sluice {
 
 // What a model runs with. Reservations are given back after the memory itself.
 struct LoadedModel {
-  Reservation kernels, weights;
+  Reservation kernels, metadata, weights;
   std::unique_ptr<StreamedModel> streamed;
   std::vector<StepCost> costs;
-  StreamPlan plan;      // As applied.
-  std::string stamp;    // Size and times of its files, as imported.
-  absl::Status damage;  // Not OK when its weights could not be brought into memory.
+  std::uint64_t answer = 0;  // Of its self-test, once it has been measured.
+  StreamPlan plan;           // As applied.
+  std::string stamp;         // Size and times of its files, as imported.
+  absl::Status damage;       // Not OK when its weights could not be brought into memory.
   std::vector<Bytes> input_bytes, output_bytes;  // Of one inference, by port.
 };
 
@@ -41,6 +43,11 @@ struct ServedModel {
   // loader's thread alone, which therefore reads it without.
   ModelConfig config;
   ModelStatus status;
+
+  // What a client asked for at run time; it stands until the description's `load` changes. The
+  // loader's thread alone.
+  enum class Wish { kAsDescribed, kLoaded, kUnloaded };
+  Wish wish = Wish::kAsDescribed;
 
   // Null while not loaded. The loader's thread alone changes it, and only on the compute team
   // between inferences; so either may read it without a lock.

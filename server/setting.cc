@@ -82,6 +82,18 @@ std::optional<bool> ParseBool(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<unsigned> ParseSocketMode(std::string_view text) {
+  if (text.size() == 4 && text.front() == '0') text.remove_prefix(1);
+  if (text.size() != 3) return std::nullopt;
+  unsigned mode = 0;
+  for (const char digit : text) {
+    if (digit < '0' || digit > '7') return std::nullopt;
+    mode = mode * 8 + static_cast<unsigned>(digit - '0');
+  }
+  if ((mode & ~0666u) != 0 || (mode & 0600u) != 0600u) return std::nullopt;
+  return mode;
+}
+
 std::optional<Duration> ParseDuration(std::string_view text) {
   struct Unit {
     std::string_view name;

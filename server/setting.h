@@ -20,6 +20,9 @@ namespace sluice {
 std::optional<std::int64_t> ParseInteger(std::string_view text);
 std::optional<bool> ParseBool(std::string_view text);  // true, false
 
+// "0660" or "660": octal, read and write bits alone, the owner's among them.
+std::optional<unsigned> ParseSocketMode(std::string_view text);
+
 // "50ms", "2s", "1.5 s", "1m", "250us"; a bare number has no unit and is refused. At most a day.
 std::optional<Duration> ParseDuration(std::string_view text);
 

@@ -34,6 +34,7 @@ void Fill(const ModelService& service, v1::GetMemoryResponse& response) {
   response.set_budget_bytes(report.budget.count());
   response.set_budget_source(report.budget_source);
   response.set_reserved_bytes(report.reserved.count());
+  response.set_unaccounted_bytes(report.unaccounted);
   response.set_resident_bytes(report.resident.count());
   response.set_peak_resident_bytes(report.peak_resident.count());
   response.set_swapped_bytes(report.swapped.count());
@@ -44,6 +45,7 @@ void Fill(const ModelService& service, v1::GetMemoryResponse& response) {
     entry.set_line(line.line);
     entry.set_model(line.model);
     entry.set_reserved_bytes(line.reserved.count());
+    entry.set_used_bytes(line.used.count());
   }
   for (const ModelStatus& model : service.models()) Describe(model, *response.add_models());
 }

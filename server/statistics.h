@@ -11,29 +11,9 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
-#include "base/clock.h"
+#include "base/histogram.h"
 
 namespace sluice {
-
-// Counts durations in fixed buckets. Threads: callable from several at once.
-class DurationHistogram {
- public:
-  // Upper bounds in seconds; a last bucket without bound follows.
-  static constexpr std::array<double, 16> kBounds = {
-      0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30};
-  struct Snapshot {
-    std::array<std::uint64_t, kBounds.size() + 1> counts{};  // By bucket, not cumulative.
-    std::uint64_t count = 0;
-    double sum_seconds = 0;
-  };
-
-  void Observe(Duration duration);
-  Snapshot Read() const;
-
- private:
-  std::array<std::atomic<std::uint64_t>, kBounds.size() + 1> counts_{};
-  std::atomic<std::uint64_t> sum_nanoseconds_{0};
-};
 
 enum class RejectReason : std::uint8_t { kBudget, kQueue, kDeadline, kShutdown };
 inline constexpr std::size_t kRejectReasons = 4;
@@ -47,8 +27,13 @@ struct ModelStatistics {
   DurationHistogram queue_duration;
   DurationHistogram compute_duration;  // The executor's run, stalls included.
   DurationHistogram stall_duration;    // Steps waiting for weights.
+  SizeHistogram request_size;          // Input tensors.
   std::atomic<std::uint64_t> streamed_bytes{0};
-  std::atomic<std::int64_t> queued{0};  // Waiting now.
+  // Extents that steps used: found in memory, or streamed, and of those already there when their
+  // step was ready.
+  std::atomic<std::uint64_t> residency_hits{0}, residency_misses{0}, prefetch_hits{0};
+  std::atomic<std::uint64_t> evictions{0};  // Resident extents that gave way and stream since.
+  std::atomic<std::int64_t> queued{0};      // Waiting now.
   std::atomic<std::int64_t> running{0};
   std::atomic<std::uint64_t> loads_ok{0}, loads_failed{0};
   DurationHistogram load_duration;

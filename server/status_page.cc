@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/str_format.h"
+#include "base/markup.h"
 
 namespace sluice {
 namespace {
@@ -44,20 +45,22 @@ std::string Budget(const MemoryReport& memory) {
   std::string html = absl::StrFormat(
       "<h2>Memory</h2><p>%s of %s reserved (budget from %s); the kernel counts %s now, %s at most, "
       "%s in swap. Weights are read by %s.</p>\n<div class=\"bar\">",
-      FormatBytes(memory.reserved), FormatBytes(memory.budget), EscapeHtml(memory.budget_source),
+      FormatBytes(memory.reserved), FormatBytes(memory.budget), EscapeMarkup(memory.budget_source),
       FormatBytes(memory.resident), FormatBytes(memory.peak_resident), FormatBytes(memory.swapped),
-      EscapeHtml(memory.device));
+      EscapeMarkup(memory.device));
   for (std::size_t i = 0; i < memory.lines.size(); ++i) {
     html += absl::StrFormat("<i style=\"width:%.2f%%;background:%s\"></i>",
                             Percent(memory.lines[i].reserved, memory.budget), ColourOf(i));
   }
-  html += "</div>\n<table><tr><th>Reserved for</th><th>Model</th><th class=\"n\">Bytes</th></tr>\n";
+  html +=
+      "</div>\n<table><tr><th>Reserved for</th><th>Model</th><th class=\"n\">Bytes</th>"
+      "<th class=\"n\">In use</th></tr>\n";
   for (std::size_t i = 0; i < memory.lines.size(); ++i) {
     const MemoryLedger::Line& line = memory.lines[i];
     html += absl::StrFormat("<tr><td><span class=\"key\" style=\"background:%s\"></span>%s</td>",
-                            ColourOf(i), EscapeHtml(line.line));
-    html += Cell(line.model.empty() ? "all" : EscapeHtml(line.model)) +
-            Number(FormatBytes(line.reserved)) + "</tr>\n";
+                            ColourOf(i), EscapeMarkup(line.line));
+    html += Cell(line.model.empty() ? "all" : EscapeMarkup(line.model)) +
+            Number(FormatBytes(line.reserved)) + Number(FormatBytes(line.used)) + "</tr>\n";
   }
   return html + "</table>\n";
 }
@@ -71,8 +74,8 @@ std::string Model(const ModelStatus& model) {
   const ModelStatistics& statistics = *model.statistics;
   std::string state =
       absl::StrFormat("<span class=\"%s\">%s</span>", Name(model.state), Name(model.state));
-  if (!model.reason.empty()) state += "<br>" + EscapeHtml(model.reason);
-  return "<tr>" + Cell(EscapeHtml(model.name)) + Cell(EscapeHtml(model.version)) + Cell(state) +
+  if (!model.reason.empty()) state += "<br>" + EscapeMarkup(model.reason);
+  return "<tr>" + Cell(EscapeMarkup(model.name)) + Cell(EscapeMarkup(model.version)) + Cell(state) +
          Number(FormatBytes(model.weights)) + Number(FormatBytes(model.resident)) +
          Number(FormatBytes(model.activations)) + Number(FormatBytes(model.ring)) +
          Number(absl::StrFormat("%d", statistics.requests[0].load(std::memory_order_relaxed))) +
@@ -82,39 +85,13 @@ std::string Model(const ModelStatus& model) {
 
 }  // namespace
 
-std::string EscapeHtml(std::string_view text) {
-  std::string escaped;
-  escaped.reserve(text.size());
-  for (const char c : text) {
-    switch (c) {
-      case '&':
-        escaped += "&amp;";
-        break;
-      case '<':
-        escaped += "&lt;";
-        break;
-      case '>':
-        escaped += "&gt;";
-        break;
-      case '"':
-        escaped += "&quot;";
-        break;
-      case '\'':
-        escaped += "&#39;";
-        break;
-      default:
-        escaped += c;
-    }
-  }
-  return escaped;
-}
-
 std::string StatusPage(const MetricsInput& input) {
   std::string html(kHead);
   html += absl::StrFormat(
       "<h1>Sluice %s</h1><p>%s, up for %.0f seconds. <a href=\"/metrics\">"
       "Metrics</a></p>\n",
-      EscapeHtml(SLUICE_VERSION), input.ready ? "Ready" : "Loading", Seconds(input.memory.uptime));
+      EscapeMarkup(SLUICE_VERSION), input.ready ? "Ready" : "Loading",
+      Seconds(input.memory.uptime));
   html += Budget(input.memory);
   html +=
       "<h2>Models</h2><table><tr><th>Name</th><th>Version</th><th>State</th><th class=\"n\">Weights"

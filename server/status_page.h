@@ -7,16 +7,12 @@
 #define SLUICE_SERVER_STATUS_PAGE_H_
 
 #include <string>
-#include <string_view>
 
 #include "server/metrics_collector.h"
 
 namespace sluice {
 
 std::string StatusPage(const MetricsInput& input);
-
-// Text that is safe as content and inside quotes.
-std::string EscapeHtml(std::string_view text);
 
 }  // namespace sluice
 

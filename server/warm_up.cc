@@ -112,7 +112,11 @@ void TuneAllocator() {
   mallopt(M_ARENA_MAX, 2);
   // Setting either also stops the allocator from raising them by itself.
   mallopt(M_MMAP_THRESHOLD, 64 * 1024);
-  mallopt(M_TRIM_THRESHOLD, 128 * 1024);
+  mallopt(M_TRIM_THRESHOLD, 64 * 1024);
+  mallopt(M_TOP_PAD, 16 * 1024);
+  // Small blocks join their neighbours when they are freed, not later: what lies at an arena's end
+  // goes back to the system only then.
+  mallopt(M_MXFAST, 0);
 }
 
 void ReturnFreedMemory() { malloc_trim(0); }

@@ -1,6 +1,7 @@
 # The wire: request codec, gRPC services, metrics. Included by CMakeLists.txt beside it.
 find_package(Protobuf REQUIRED)
 find_package(gRPC CONFIG REQUIRED)
+find_package(OpenSSL REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(prometheus-cpp REQUIRED)
 find_package(civetweb REQUIRED)
@@ -21,21 +22,30 @@ sluice_fuzz_target(infer_codec_fuzz
   CORPUS ${CMAKE_CURRENT_SOURCE_DIR}/fuzz_corpus/infer_codec)
 
 sluice_library(server
-  SOURCES answer_buffer.cc grpc_server.cc health_service.cc infer_call.cc listen_address.cc
+  SOURCES answer_buffer.cc control_call.cc front_door.cc grpc_log.cc grpc_server.cc
+          health_service.cc http2_guard.cc infer_call.cc listen_address.cc listen_socket.cc message_gate.cc
           metrics_collector.cc metrics_server.cc metrics_table.cc open_inference_service.cc
-          process_usage.cc sluice_service.cc status_page.cc wire_message.cc
-  HEADERS answer_buffer.h grpc_server.h grpc_status.h health_service.h infer_call.h
-          listen_address.h metrics_collector.h metrics_server.h metrics_table.h
-          open_inference_service.h process_usage.h sluice_service.h status_page.h wire_message.h
+          process_usage.cc relayed_connection.cc sluice_service.cc status_page.cc
+          system_pressure.cc
+          tls_credentials.cc tls_identity.cc wire_message.cc
+  HEADERS answer_buffer.h control_call.h front_door.h grpc_log.h grpc_server.h grpc_status.h
+          health_service.h http2_guard.h infer_call.h listen_address.h listen_socket.h message_gate.h
+          metrics_collector.h metrics_server.h metrics_table.h open_inference_service.h
+          process_usage.h receiving_connections.h relayed_connection.h sluice_service.h status_page.h
+          system_pressure.h tls_credentials.h
+          tls_identity.h wire_message.h
           wire_state.h wire_statistics.h
   DEPENDS sluice::infer_codec sluice::config prometheus-cpp::core $<TARGET_NAME_IF_EXISTS:sluice_service>
-  PRIVATE_DEPENDS gRPC::grpc++_reflection civetweb::civetweb ZLIB::ZLIB)
+  PRIVATE_DEPENDS gRPC::grpc++_reflection civetweb::civetweb OpenSSL::Crypto
+                  spdlog::spdlog ZLIB::ZLIB)
 set_property(SOURCE open_inference_service.cc metrics_collector.cc status_page.cc APPEND PROPERTY
   COMPILE_DEFINITIONS SLUICE_VERSION="${PROJECT_VERSION}")
 
 sluice_test(wire_parts_test
-  SOURCES wire_parts_test.cc
-  DEPENDS sluice::server)
+  SOURCES wire_parts_test.cc front_door_test.cc grpc_log_test.cc http2_guard_test.cc
+          message_gate_test.cc
+          tls_identity_test.cc
+  DEPENDS sluice::server OpenSSL::Crypto)
 
 sluice_test(metrics_test
   SOURCES metrics_test.cc

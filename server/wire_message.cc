@@ -5,11 +5,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "server/http2_guard.h"
 
 namespace sluice {
 namespace {
@@ -17,20 +20,29 @@ namespace {
 // Plain bytes are made in pieces, so that little is taken before a limit is met.
 constexpr std::size_t kPiece = 256 * 1024;
 
-absl::Status TooLarge(Bytes limit) {
-  return absl::ResourceExhaustedError(
-      absl::StrFormat("the message is larger than max: want at most %d bytes", limit.count()));
+absl::Status TooLarge(std::string_view found, Bytes limit) {
+  return absl::ResourceExhaustedError(absl::StrFormat(
+      "the message is larger than max: got %s, want at most %d bytes", found, limit.count()));
+}
+
+absl::Status TooLarge(Bytes found, Bytes limit) {
+  return TooLarge(absl::StrFormat("%d bytes", found.count()), limit);
+}
+
+// As many as there are, at most the size of a cut message.
+std::vector<std::uint8_t> FirstBytes(const std::vector<grpc::Slice>& slices) {
+  std::vector<std::uint8_t> first;
+  for (const grpc::Slice& slice : slices) {
+    const std::size_t size = std::min(slice.size(), kCutSize - first.size());
+    first.insert(first.end(), slice.begin(), slice.begin() + size);
+  }
+  return first;
 }
 
 // Two bytes that begin a gzip stream, or a zlib stream with its check. As protobuf tags they are a
 // wire type that does not exist, and field 15, which no message of ours has.
-bool IsCompressed(const std::vector<grpc::Slice>& slices) {
-  std::uint8_t head[2] = {0, 0};
-  std::size_t found = 0;
-  for (const grpc::Slice& slice : slices) {
-    for (std::size_t i = 0; i < slice.size() && found < 2; ++i) head[found++] = slice.begin()[i];
-  }
-  if (found < 2) return false;
+bool IsCompressed(const std::vector<std::uint8_t>& head) {
+  if (head.size() < 2) return false;
   const bool gzip = head[0] == 0x1f && head[1] == 0x8b;
   const bool zlib = head[0] == 0x78 && (head[0] * 256 + head[1]) % 31 == 0;
   return gzip || zlib;
@@ -87,7 +99,7 @@ class Inflater {
 
   absl::Status Keep(const grpc::Slice& piece, std::size_t size) {
     total_ += Bytes::Of(size);
-    if (total_ > limit_) return TooLarge(limit_);
+    if (total_ > limit_) return TooLarge("more in plain", limit_);
     if (size == piece.size()) {
       plain_.push_back(piece);
     } else if (size > 0) {
@@ -107,9 +119,15 @@ class Inflater {
 
 absl::Status Decompress(grpc::ByteBuffer& message, Bytes limit) {
   std::vector<grpc::Slice> slices;
-  if (!message.Dump(&slices).ok() || !IsCompressed(slices)) {
-    return Bytes::Of(message.Length()) > limit ? TooLarge(limit) : absl::OkStatus();
+  if (message.Length() > 0 && !message.Dump(&slices).ok()) {
+    return absl::InternalError("the message cannot be read");
   }
+  const std::vector<std::uint8_t> head = FirstBytes(slices);
+  if (const std::optional<Bytes> announced = CutMessageLength(head)) {
+    return TooLarge(*announced, limit);
+  }
+  const Bytes size = Bytes::Of(message.Length());
+  if (!IsCompressed(head)) return size > limit ? TooLarge(size, limit) : absl::OkStatus();
   Inflater inflater(limit);
   for (const grpc::Slice& slice : slices) SLUICE_RETURN_IF_ERROR(inflater.Add(slice));
   SLUICE_RETURN_IF_ERROR(inflater.Flush());

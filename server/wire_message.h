@@ -20,7 +20,8 @@ inline constexpr Bytes kSmallMessage = 64_KiB;
 
 // Replaces a message in gzip or zlib form by its plain bytes; others stay as they are. The form is
 // told by its first bytes, which begin no message of ours.
-// Fails: RESOURCE_EXHAUSTED, more than `limit` plain bytes; INVALID_ARGUMENT, a broken stream.
+// Fails: RESOURCE_EXHAUSTED, more than `limit` plain bytes, or a message that was cut on its way
+// (http2_guard.h); INVALID_ARGUMENT, a broken stream.
 absl::Status Decompress(grpc::ByteBuffer& message, Bytes limit);
 
 // Fails: as Decompress; INVALID_ARGUMENT, the bytes are no such message.

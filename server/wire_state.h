@@ -10,8 +10,11 @@
 #include <string_view>
 #include <utility>
 
+#include "server/config.h"
 #include "server/health_service.h"
+#include "server/message_gate.h"
 #include "server/model_service.h"
+#include "server/receiving_connections.h"
 #include "server/wire_statistics.h"
 
 namespace sluice {
@@ -20,8 +23,12 @@ inline constexpr std::string_view kInferenceServiceName = "inference.GRPCInferen
 inline constexpr std::string_view kSluiceServiceName = "sluice.v1.Sluice";
 
 struct WireState {
-  WireState(ModelService& model_service, std::string name, Bytes largest)
-      : service(model_service), server_name(std::move(name)), max_message(largest) {}
+  WireState(ModelService& model_service, std::string name, ReceiveLimits receive, bool tcp_controls)
+      : service(model_service),
+        server_name(std::move(name)),
+        max_message(receive.largest),
+        control_tcp(tcp_controls),
+        gate({.most_waiting = receive.most_waiting}) {}
 
   // The daemon takes requests: everything that loads at start has been dealt with.
   bool ready() const { return !draining.load(std::memory_order_relaxed) && service.ready(); }
@@ -33,6 +40,9 @@ struct WireState {
   ModelService& service;
   const std::string server_name;
   const Bytes max_message;  // On the wire, and once more when it has been decompressed.
+  const bool control_tcp;   // `control.tcp` of the configuration.
+  MessageGate gate;         // Of calls with tensors.
+  ReceivingConnections receiving;
   std::atomic<bool> draining{false};
   WireStatistics statistics;
 };

@@ -11,6 +11,7 @@
 #include <cstdint>
 
 #include "absl/status/status.h"
+#include "server/front_door.h"
 #include "server/statistics.h"
 
 namespace sluice {
@@ -20,6 +21,8 @@ struct WireStatistics {
   // Inference requests refused before they reached a model's queue, by status code.
   std::array<std::atomic<std::uint64_t>, kStatusCodes> refused{};
   std::atomic<std::int64_t> watchers{0};  // Open health watches.
+
+  FrontDoor::Counts connections;
 
   void Refused(absl::StatusCode code) {
     const auto index = static_cast<std::size_t>(code);

@@ -215,6 +215,67 @@ TEST_F(WireTest, IndexesEveryModelAndOnlyTheReadyOnesWhenAsked) {
   }
 }
 
+grpc::Status Load(inference::GRPCInferenceService::Stub& stub,
+                  const inference::RepositoryModelLoadRequest& request) {
+  grpc::ClientContext context;
+  inference::RepositoryModelLoadResponse response;
+  return stub.RepositoryModelLoad(&context, request, &response);
+}
+
+TEST_F(WireTest, LoadsAndUnloadsOnTheUnixSocket) {
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("later");
+  ASSERT_TRUE(Load(*stub_, load).ok());
+  inference::ModelInferRequest request = Digit();
+  request.set_model_name("later");
+  inference::ModelInferResponse answer;
+  ASSERT_TRUE(Infer(request, &answer).ok());
+  ExpectSeven(answer);
+  inference::RepositoryModelUnloadRequest unload;
+  unload.set_model_name("later");
+  (*unload.mutable_parameters())["unload_dependents"].set_bool_param(true);
+  grpc::ClientContext context;
+  inference::RepositoryModelUnloadResponse response;
+  ASSERT_TRUE(stub_->RepositoryModelUnload(&context, unload, &response).ok());
+  ExpectRefusal(request, grpc::StatusCode::UNAVAILABLE, "a client unloaded it");
+}
+
+TEST_F(WireTest, RefusesLoadsThatItCannotMake) {
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("nobody");
+  grpc::Status status = Load(*stub_, load);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::NOT_FOUND);
+  EXPECT_THAT(status.error_message(), HasSubstr("failed to load 'nobody'"));
+  load.set_model_name("broken");
+  status = Load(*stub_, load);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+  EXPECT_THAT(status.error_message(), HasSubstr("failed to load 'broken'"));
+  for (const char* name : {"config", "file:1/model.onnx"}) {
+    load.clear_parameters();
+    (*load.mutable_parameters())[name].set_string_param("{}");
+    status = Load(*stub_, load);
+    EXPECT_EQ(status.error_code(), grpc::StatusCode::INVALID_ARGUMENT);
+    EXPECT_THAT(status.error_message(), HasSubstr(name));
+  }
+}
+
+TEST_F(WireTest, RefusesControlOverTcpUnlessItIsConfigured) {
+  const auto tcp = inference::GRPCInferenceService::NewStub(daemon_->Channel(1));
+  inference::RepositoryModelLoadRequest load;
+  load.set_model_name("mnist");
+  const grpc::Status status = Load(*tcp, load);
+  EXPECT_EQ(status.error_code(), grpc::StatusCode::PERMISSION_DENIED);
+  EXPECT_THAT(status.error_message(), HasSubstr("control.tcp"));
+  const auto extensions = [](inference::GRPCInferenceService::Stub& stub) {
+    grpc::ClientContext context;
+    inference::ServerMetadataResponse response;
+    EXPECT_TRUE(stub.ServerMetadata(&context, {}, &response).ok());
+    return std::vector<std::string>(response.extensions().begin(), response.extensions().end());
+  };
+  EXPECT_THAT(extensions(*stub_), testing::Contains("model_repository"));
+  EXPECT_THAT(extensions(*tcp), testing::Not(testing::Contains("model_repository")));
+}
+
 TEST_F(WireTest, TheMemoryReportAddsUp) {
   const auto stub = v1::Sluice::NewStub(channel_);
   grpc::ClientContext context;

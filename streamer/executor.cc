@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "streamer/reader_thread.h"
+#include "streamer/self_test.h"
 
 namespace sluice {
 namespace {
@@ -35,6 +36,7 @@ class Executor::Impl {
       : reader_(std::move(device), read_size) {}
 
   std::string_view device_name() const { return reader_.device().name(); }
+  const StorageStatistics& storage() const { return reader_.statistics(); }
   Bytes arena() const { return Bytes::Of(arena_bytes_.load(std::memory_order_relaxed)); }
 
   absl::Status Resize(Bytes arena);
@@ -43,7 +45,7 @@ class Executor::Impl {
                                      std::span<const std::span<const std::byte>> inputs,
                                      std::span<const std::span<std::byte>> outputs,
                                      const StepGate& gate);
-  absl::StatusOr<std::vector<StepCost>> Profile(StreamedModel& model, int rounds);
+  absl::StatusOr<ModelProfile> Profile(StreamedModel& model, int rounds);
   absl::StatusOr<ReadCost> MeasureReads(StreamedModel& model);
 
  private:
@@ -51,7 +53,7 @@ class Executor::Impl {
   struct Pass {
     const StepGate* gate = nullptr;
     std::span<Duration> compute;  // By step; may be empty.
-    Duration stall{};
+    InferenceStats stats{};
   };
 
   std::byte* ArenaStart() { return arena_.span().data(); }
@@ -60,9 +62,12 @@ class Executor::Impl {
   // Lists the extents that pass through the ring, and finds the ring. Fails: FAILED_PRECONDITION.
   absl::StatusOr<StreamJob> PlanStream(StreamedModel& model);
   StreamJob JobOver(const StreamedModel& model, std::span<std::byte> ring) const;
+  absl::StatusOr<const std::byte*> AwaitExtent(std::size_t target, InferenceStats& stats);
   absl::Status RunSteps(StreamedModel& model, Pass& pass);
   // Runs `pass` over the steps while the reader reads ahead; leaves no read in flight.
   absl::StatusOr<StreamCounters> RunPass(StreamedModel& model, const StreamJob& job, Pass& pass);
+  // One round of it; `compute` as in Pass.
+  absl::StatusOr<std::uint64_t> RunSelfTest(StreamedModel& model, std::span<Duration> compute);
   absl::StatusOr<Duration> MeasureLatency(StreamedModel& model, const ExtentTarget& target);
 
   ReaderThread reader_;
@@ -75,7 +80,9 @@ absl::Status Executor::Impl::Resize(Bytes arena) {
   reader_.device().RegisterMemory({});
   arena_ = PageMemory();
   arena_bytes_ = 0;
-  SLUICE_ASSIGN_OR_RETURN(arena_, PageMemory::Map(arena));
+  SLUICE_ASSIGN_OR_RETURN(PageMemory memory, PageMemory::Map(arena));
+  SLUICE_RETURN_IF_ERROR(memory.Populate());
+  arena_ = std::move(memory);
   arena_bytes_ = arena_.span().size();
   reader_.device().RegisterMemory(arena_.span());
   return absl::OkStatus();
@@ -125,10 +132,21 @@ absl::StatusOr<StreamJob> Executor::Impl::PlanStream(StreamedModel& model) {
   return JobOver(model, arena_.span().subspan(activations.count()));
 }
 
+absl::StatusOr<const std::byte*> Executor::Impl::AwaitExtent(std::size_t target,
+                                                             InferenceStats& stats) {
+  ++stats.streamed_extents;
+  if (reader_.ready() > target) ++stats.prefetched_extents;
+  const Instant waiting = SteadyClock().Now();
+  absl::StatusOr<const std::byte*> streamed = reader_.Await(target);
+  stats.stall += Since(waiting);
+  return streamed;
+}
+
 absl::Status Executor::Impl::RunSteps(StreamedModel& model, Pass& pass) {
   StepMemory memory{.arena = ArenaStart(), .offsets = model.activations().offsets};
   std::size_t next_target = 0;  // The first that was not waited for.
   const std::byte* streamed = nullptr;
+  std::optional<ExtentIndex> last;  // Of the steps before.
   const std::span<const StepInfo> steps = model.program().steps();
   for (std::size_t i = 0; i < steps.size(); ++i) {
     const StepIndex step = At<StepIndex>(i);
@@ -136,10 +154,10 @@ absl::Status Executor::Impl::RunSteps(StreamedModel& model, Pass& pass) {
     const std::optional<ExtentIndex> extent = steps[i].extent;
     memory.extent = extent ? model.resident(*extent) : nullptr;
     const bool from_ring = extent && memory.extent == nullptr;
+    if (extent && extent != last && !from_ring) ++pass.stats.resident_extents;
+    if (extent) last = extent;
     if (from_ring && (next_target == 0 || targets_[next_target - 1].extent != *extent)) {
-      const Instant waiting = SteadyClock().Now();
-      SLUICE_ASSIGN_OR_RETURN(streamed, reader_.Await(next_target));
-      pass.stall += Since(waiting);
+      SLUICE_ASSIGN_OR_RETURN(streamed, AwaitExtent(next_target, pass.stats));
       ++next_target;
     }
     if (from_ring) memory.extent = streamed;
@@ -184,10 +202,10 @@ absl::StatusOr<InferenceStats> Executor::Impl::Run(
     SLUICE_CHECK(outputs[i].size() <= buffer.size());
     std::ranges::copy(buffer.first(outputs[i].size()), outputs[i].begin());
   }
-  return InferenceStats{.total = Since(start),
-                        .stall = pass.stall,
-                        .streamed = counters.read,
-                        .reads = counters.reads};
+  pass.stats.total = Since(start);
+  pass.stats.streamed = counters.read;
+  pass.stats.reads = counters.reads;
+  return pass.stats;
 }
 
 absl::Status Executor::Impl::SetResidents(StreamedModel& model, const std::vector<bool>& resident) {
@@ -219,25 +237,48 @@ absl::Status Executor::Impl::SetResidents(StreamedModel& model, const std::vecto
   return status;
 }
 
-absl::StatusOr<std::vector<StepCost>> Executor::Impl::Profile(StreamedModel& model, int rounds) {
+absl::StatusOr<std::uint64_t> Executor::Impl::RunSelfTest(StreamedModel& model,
+                                                          std::span<Duration> compute) {
+  const Program& program = model.program();
+  SLUICE_ASSIGN_OR_RETURN(const StreamJob job, PlanStream(model));
+  const auto tensor = [&](const PortInfo& port) {
+    return Buffer(model, port.buffer).first(TensorBytes(port.type, port.shape).count());
+  };
+  for (std::size_t i = 0; i < program.inputs().size(); ++i) {
+    const PortInfo& input = program.inputs()[i];
+    // What lies behind the tensor is whatever the kernels read there.
+    std::ranges::fill(Buffer(model, input.buffer), std::byte{0});
+    FillSelfTestInput(input, i, tensor(input));
+  }
+  Pass pass{.gate = nullptr, .compute = compute};
+  SLUICE_RETURN_IF_ERROR(RunPass(model, job, pass).status());
+  RunningChecksum answer;
+  for (const PortInfo& output : program.outputs()) {
+    AddSelfTestOutput(output, tensor(output), answer);
+  }
+  return answer.value();
+}
+
+absl::StatusOr<ModelProfile> Executor::Impl::Profile(StreamedModel& model, int rounds) {
   SLUICE_CHECK(rounds >= 1);
   const std::span<const StepInfo> steps = model.program().steps();
   std::vector<std::vector<Duration>> measured(steps.size());
   std::vector<Duration> compute(steps.size());
+  ModelProfile profile;
   for (int round = 0; round < rounds; ++round) {
-    SLUICE_ASSIGN_OR_RETURN(const StreamJob job, PlanStream(model));
-    for (const PortInfo& input : model.program().inputs()) {
-      std::ranges::fill(Buffer(model, input.buffer), std::byte{0});
+    SLUICE_ASSIGN_OR_RETURN(const std::uint64_t answer, RunSelfTest(model, compute));
+    if (round > 0 && answer != profile.answer) {
+      return absl::InternalError(
+          absl::StrFormat("self-test: the same input gave outputs with checksum %016x, then %016x",
+                          profile.answer, answer));
     }
-    Pass pass{.gate = nullptr, .compute = compute};
-    SLUICE_RETURN_IF_ERROR(RunPass(model, job, pass).status());
+    profile.answer = answer;
     for (std::size_t i = 0; i < steps.size(); ++i) measured[i].push_back(compute[i]);
   }
-  std::vector<StepCost> costs;
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    costs.push_back({.compute = Median(std::move(measured[i])), .extent = steps[i].extent});
+    profile.costs.push_back({.compute = Median(std::move(measured[i])), .extent = steps[i].extent});
   }
-  return costs;
+  return profile;
 }
 
 // The time of one small read alone: what no read-ahead can hide.
@@ -324,6 +365,7 @@ std::unique_ptr<Executor> Executor::OpenOn(std::unique_ptr<BlockDevice> device,
 }
 
 std::string_view Executor::device_name() const { return impl_->device_name(); }
+const StorageStatistics& Executor::storage() const { return impl_->storage(); }
 absl::Status Executor::Resize(Bytes arena) { return impl_->Resize(arena); }
 Bytes Executor::arena() const { return impl_->arena(); }
 
@@ -338,7 +380,7 @@ absl::StatusOr<InferenceStats> Executor::Run(StreamedModel& model,
   return impl_->Run(model, inputs, outputs, gate);
 }
 
-absl::StatusOr<std::vector<StepCost>> Executor::Profile(StreamedModel& model, int rounds) {
+absl::StatusOr<ModelProfile> Executor::Profile(StreamedModel& model, int rounds) {
   return impl_->Profile(model, rounds);
 }
 

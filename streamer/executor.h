@@ -11,6 +11,7 @@
 #define SLUICE_STREAMER_EXECUTOR_H_
 
 #include <atomic>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -26,6 +27,7 @@
 #include "planner/offset_plan.h"
 #include "planner/residency.h"
 #include "streamer/block_device.h"
+#include "streamer/extent_stream.h"
 #include "streamer/package.h"
 #include "streamer/page_memory.h"
 
@@ -67,6 +69,15 @@ struct InferenceStats {
   Duration stall{};  // Time that ready steps waited for their weights.
   Bytes streamed;    // Read from the SSD.
   std::size_t reads = 0;
+  // Extents that steps used: in memory, or through the ring, and of those already verified when
+  // their step was ready.
+  std::size_t resident_extents = 0, streamed_extents = 0, prefetched_extents = 0;
+};
+
+// What a model does on this machine.
+struct ModelProfile {
+  std::vector<StepCost> costs;
+  std::uint64_t answer = 0;  // Checksum of the self-test's outputs (self_test.h).
 };
 
 // Called before each step: OK goes on, anything else ends the inference with that status (deadline,
@@ -90,6 +101,7 @@ class Executor {
   ~Executor();
 
   std::string_view device_name() const;
+  const StorageStatistics& storage() const;
 
   // Gives the slot an arena of this size; the old one is returned first, contents lost.
   // Fails: RESOURCE_EXHAUSTED; the slot has no arena then.
@@ -112,9 +124,10 @@ class Executor {
                                      std::span<const std::span<std::byte>> outputs,
                                      const StepGate& gate);
 
-  // Compute time of each step, the median of `rounds` inferences on zeros, weights as they are now,
-  // stalls taken out. Requires: rounds >= 1. Fails: as Run.
-  absl::StatusOr<std::vector<StepCost>> Profile(StreamedModel& model, int rounds);
+  // Runs the self-test `rounds` times, weights as they are now: its answer, and the compute time of
+  // each step, the median without stalls. Takes no memory beside the arena. Requires: rounds >= 1.
+  // Fails: as Run; INTERNAL, two rounds gave different answers.
+  absl::StatusOr<ModelProfile> Profile(StreamedModel& model, int rounds);
 
   // Reading and verifying, measured on the package's own extents (some tens of MiB at most), which
   // pass through the arena; those larger than it are left out.

@@ -227,18 +227,36 @@ TEST_P(ExecutorTest, RunsTwoModelsInTurnInOneArena) {
 
 TEST_P(ExecutorTest, ProfilesEveryStepAndTheReads) {
   ASSERT_TRUE(executor_->Resize(MinimumArena(*model_)).ok());
-  const absl::StatusOr<std::vector<StepCost>> costs = executor_->Profile(*model_, 3);
-  ASSERT_TRUE(costs.ok()) << costs.status();
-  ASSERT_EQ(costs->size(), model_->program().steps().size());
-  for (std::size_t i = 0; i < costs->size(); ++i) {
-    EXPECT_EQ((*costs)[i].extent, model_->program().steps()[i].extent);
-    EXPECT_GT((*costs)[i].compute, Duration::zero());
+  const absl::StatusOr<ModelProfile> profile = executor_->Profile(*model_, 3);
+  ASSERT_TRUE(profile.ok()) << profile.status();
+  ASSERT_EQ(profile->costs.size(), model_->program().steps().size());
+  for (std::size_t i = 0; i < profile->costs.size(); ++i) {
+    EXPECT_EQ(profile->costs[i].extent, model_->program().steps()[i].extent);
+    EXPECT_GT(profile->costs[i].compute, Duration::zero());
   }
   const absl::StatusOr<ReadCost> read = executor_->MeasureReads(*model_);
   ASSERT_TRUE(read.ok()) << read.status();
   EXPECT_GT(read->bytes_per_second, 0);
   EXPECT_GT(read->latency, Duration::zero());
   ExpectRightAnswer();
+}
+
+TEST_P(ExecutorTest, TheSelfTestsAnswerDependsOnTheWeightsAlone) {
+  ASSERT_TRUE(executor_->Resize(MinimumArena(*model_)).ok());
+  const absl::StatusOr<ModelProfile> streamed = executor_->Profile(*model_, 1);
+  ASSERT_TRUE(streamed.ok()) << streamed.status();
+  const std::vector<bool> all(model_->extent_bytes().size(), true);
+  ASSERT_TRUE(executor_->SetResidents(*model_, all).ok());
+  const absl::StatusOr<ModelProfile> resident = executor_->Profile(*model_, 2);
+  ASSERT_TRUE(resident.ok()) << resident.status();
+  EXPECT_EQ(resident->answer, streamed->answer);
+
+  std::filesystem::remove(path_);
+  MakeModel({.seed = 9, .extents = AnyExtents(6, 7, 300_KiB), .during_step = {}});
+  ASSERT_TRUE(executor_->Resize(MinimumArena(*model_)).ok());
+  const absl::StatusOr<ModelProfile> other = executor_->Profile(*model_, 1);
+  ASSERT_TRUE(other.ok()) << other.status();
+  EXPECT_NE(other->answer, streamed->answer);
 }
 
 TEST_P(ExecutorTest, MeasuresReadsOnlyThroughAnArena) {

@@ -22,9 +22,10 @@ Bytes PageFloor(Bytes size) { return Bytes::Of(size.count() & ~(kPageSize.count(
 
 }  // namespace
 
-ExtentStream::ExtentStream(BlockDevice& device, Bytes read_size)
+ExtentStream::ExtentStream(BlockDevice& device, Bytes read_size, StorageStatistics* statistics)
     : device_(device),
       read_size_(PageFloor(read_size)),
+      statistics_(statistics),
       requests_(device.queue_depth()),
       completions_(device.queue_depth()) {
   SLUICE_CHECK(read_size_ >= kPageSize);
@@ -121,6 +122,7 @@ bool ExtentStream::Submit(std::size_t slot) {
       .fd = job_.fd,
       .offset = target.offset + request.begin,
       .into = {target.into + request.begin.count(), (request.end - request.begin).count()}};
+  if (statistics_ != nullptr) request.submitted_at = SteadyClock().Now();
   request.submitted = device_.TrySubmit(read);
   if (request.submitted) ++in_flight_;
   return request.submitted;
@@ -229,6 +231,10 @@ absl::Status ExtentStream::Complete(const Completion& completion) {
   const Bytes wanted = request.end - request.begin;
   const Bytes got = std::min(Bytes::Of(static_cast<std::uint64_t>(completion.result)), wanted);
   ++counters_.reads;
+  if (statistics_ != nullptr) {
+    statistics_->read_bytes.fetch_add(got.count(), std::memory_order_relaxed);
+    statistics_->read_duration.Observe(SteadyClock().Now() - request.submitted_at);
+  }
   if (got == wanted) {
     counters_.read += got;
     request.active = false;

@@ -18,6 +18,7 @@
 #ifndef SLUICE_STREAMER_EXTENT_STREAM_H_
 #define SLUICE_STREAMER_EXTENT_STREAM_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <optional>
@@ -28,6 +29,7 @@
 #include "absl/status/status.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "base/histogram.h"
 #include "base/ids.h"
 #include "planner/ring_layout.h"
 #include "streamer/block_device.h"
@@ -58,10 +60,16 @@ struct StreamCounters {
   Bytes read;             // By them; a damaged extent counts again.
 };
 
+// All reads since the start. Threads: readable at any time.
+struct StorageStatistics {
+  std::atomic<std::uint64_t> read_bytes{0};
+  DurationHistogram read_duration;  // Of one read, from submit to completion.
+};
+
 class ExtentStream {
  public:
-  // Borrows the device. Requires: read_size of at least a page.
-  ExtentStream(BlockDevice& device, Bytes read_size);
+  // Borrows the device and, unless null, the statistics. Requires: read_size of at least a page.
+  ExtentStream(BlockDevice& device, Bytes read_size, StorageStatistics* statistics = nullptr);
   ExtentStream(const ExtentStream&) = delete;
   ExtentStream& operator=(const ExtentStream&) = delete;
 
@@ -114,6 +122,7 @@ class ExtentStream {
     bool submitted = false;
     std::size_t target = 0, piece = 0;
     Bytes begin, end;  // What is missing, counted from the extent's start.
+    Instant submitted_at{};
     int failures = 0;
     int scraps = 0;  // Reads of less than a page.
   };
@@ -130,6 +139,7 @@ class ExtentStream {
 
   BlockDevice& device_;
   const Bytes read_size_;
+  StorageStatistics* const statistics_;
   StreamJob job_;
   RingLayout ring_{Bytes()};
   std::vector<Target> targets_;

@@ -1,6 +1,7 @@
 #include "streamer/package.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -84,6 +85,25 @@ absl::StatusOr<std::vector<ExtentRecord>> ReadMetadata(int fd, Bytes file_size,
   return records;
 }
 
+// The time of the last use stands in the access time, which the kernel itself seldom sets. Not
+// everybody may set it; then it is the time of packing.
+void NoteUse(int fd) {
+  const timespec times[2] = {{.tv_sec = 0, .tv_nsec = UTIME_NOW},
+                             {.tv_sec = 0, .tv_nsec = UTIME_OMIT}};
+  (void)::futimens(fd, times);
+}
+
+// Locks against removal. A file system without locks has no cleaner that could respect them.
+absl::Status MarkUsed(const std::filesystem::path& path, int fd) {
+  struct stat info {};
+  if (::flock(fd, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK) {
+    return About(path, absl::AbortedError("another process finishes or removes it"));
+  }
+  if (::fstat(fd, &info) != 0) return About(path, CannotRead(errno));
+  if (info.st_nlink == 0) return About(path, CannotRead(ENOENT));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 std::string PackageIdentity::FileName() const {
@@ -91,7 +111,9 @@ std::string PackageIdentity::FileName() const {
 }
 
 Package::~Package() {
-  if (fd_ >= 0) ::close(fd_);
+  if (fd_ < 0) return;
+  if (!extents_.empty()) NoteUse(fd_);
+  ::close(fd_);
 }
 
 absl::StatusOr<std::shared_ptr<const Package>> Package::Open(const std::filesystem::path& path,
@@ -111,6 +133,7 @@ absl::StatusOr<std::shared_ptr<const Package>> Package::Open(const std::filesyst
   }
   // It kept a pipe from holding us up; a read of the disk may wait.
   ::fcntl(package->fd_, F_SETFL, ::fcntl(package->fd_, F_GETFL) & ~O_NONBLOCK);
+  SLUICE_RETURN_IF_ERROR(MarkUsed(path, package->fd_));
   package->file_size_ = Bytes::Of(static_cast<std::uint64_t>(info.st_size));
   if (!package->direct_) ::posix_fadvise(package->fd_, 0, 0, POSIX_FADV_RANDOM);
   absl::StatusOr<std::vector<ExtentRecord>> records =
@@ -118,6 +141,7 @@ absl::StatusOr<std::shared_ptr<const Package>> Package::Open(const std::filesyst
   if (!package->direct_) ::posix_fadvise(package->fd_, 0, 0, POSIX_FADV_DONTNEED);
   if (!records.ok()) return About(path, records.status());
   package->extents_ = *std::move(records);
+  NoteUse(package->fd_);
   return package;
 }
 

@@ -3,7 +3,9 @@
 // The compiled weights of a model on disk: extents in execution order, in the kernels' own layout.
 // The bytes are described in docs/formats/package.md.
 //
-// Owns: a Package holds an open file, readable without the page cache where the file system can.
+// Owns: a Package holds an open file, readable without the page cache where the file system can. It
+// stays readable when somebody removes the name. A shared lock (flock) on it tells every process
+// that the package is in use.
 // Threads: immutable after Open; use from anywhere.
 
 #ifndef SLUICE_STREAMER_PACKAGE_H_
@@ -45,7 +47,8 @@ class Package {
 
   // Reads and verifies everything but the extents themselves.
   // Fails: NOT_FOUND, no such file. FAILED_PRECONDITION, another identity or format version: to be
-  //        rebuilt. DATA_LOSS, truncated or damaged.
+  //        rebuilt. DATA_LOSS, truncated or damaged. ABORTED, another process finishes or removes
+  //        it at this moment: try again.
   static absl::StatusOr<std::shared_ptr<const Package>> Open(const std::filesystem::path& path,
                                                              const PackageIdentity& identity,
                                                              std::span<const Bytes> extent_sizes);
@@ -70,22 +73,22 @@ struct BuildOptions {
   std::function<absl::Status(Bytes done, Bytes total)> progress;
   // Page-aligned memory for one extent at a time, at least the largest, in whole pages.
   std::span<std::byte> staging;
+  // Calls `create`, which makes the file at its full size, when there is room for so many bytes.
+  std::function<absl::Status(Bytes total, const std::function<absl::Status()>& create)> with_room =
+      nullptr;
 };
 
 // Packs every extent in order into a temporary file beside `path`, syncs it and renames it there,
 // so that a file of that name is always whole. `pack` fills its span with one extent's payload.
-// Leaves nothing in the page cache. Removes the temporary file when it fails.
-// Fails: what `pack` or progress return; RESOURCE_EXHAUSTED, disk full; UNAVAILABLE, cannot write
-// there.
+// Leaves nothing in the page cache. Removes the temporary file when it fails. The temporary file is
+// locked: one build of a package at a time, over all processes; what a dead one left is taken over.
+// Fails: what `pack`, progress or with_room return; RESOURCE_EXHAUSTED, disk full; UNAVAILABLE,
+// cannot write there; ABORTED, somebody else builds this package.
 absl::Status BuildPackage(
     const std::filesystem::path& path, const PackageIdentity& identity,
     std::span<const Bytes> extent_sizes,
     const std::function<absl::Status(ExtentIndex, std::span<std::byte>)>& pack,
     const BuildOptions& options);
-
-// Removes temporary files of builds that died. Call before the first build; skips those that a
-// living process holds locked.
-void RemoveStaleBuilds(const std::filesystem::path& cache_dir);
 
 }  // namespace sluice
 

@@ -5,11 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "absl/status/status.h"
@@ -24,9 +22,7 @@
 namespace sluice {
 namespace {
 
-// What comes between a package's name and the number of its build.
-constexpr std::string_view kBuildMark = ".sluice-build.";
-// Another process may take a build for dead between its creation and its lock.
+// A cleaner may take a file for dead between its creation and its lock.
 constexpr int kCreateAttempts = 8;
 // Without O_DIRECT: how much of the page cache a build may hold before it is written out.
 constexpr Bytes kCached = 512_KiB;
@@ -60,7 +56,7 @@ class TemporaryFile {
       : target_(std::move(target)), size_(size) {}
   ~TemporaryFile() {
     if (fd_ < 0) return;
-    // The lock goes last, so that nobody else finds the file unlocked.
+    // The lock goes last: what nobody holds is a dead process's.
     if (!committed_) ::unlink(path_.c_str());
     ::close(fd_);
   }
@@ -90,27 +86,30 @@ class TemporaryFile {
   Bytes cached_;  // Written since the page cache was emptied.
 };
 
-// Returns zero or an errno; EAGAIN when another process took the new file for a dead one.
+// Returns zero or an errno: EWOULDBLOCK when somebody else builds, ESTALE when the file that was
+// locked has lost its name meanwhile. One that a dead process left is taken over.
 int TemporaryFile::TryCreate() {
-  static std::atomic<std::uint64_t> number{0};
-  path_ =
-      target_.native() + absl::StrFormat("%s%d.%d", std::string(kBuildMark), ::getpid(), number++);
-  constexpr int kFlags = O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+  constexpr int kFlags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY;
   direct_ = true;
-  fd_ = ::open(path_.c_str(), kFlags | O_DIRECT, 0644);
+  fd_ = ::open(path_.c_str(), kFlags | O_DIRECT, 0600);
   if (fd_ < 0 && errno == EINVAL) {
-    // Some file systems create the file first and then find that they cannot.
-    ::unlink(path_.c_str());
     direct_ = false;
-    fd_ = ::open(path_.c_str(), kFlags, 0644);
+    fd_ = ::open(path_.c_str(), kFlags, 0600);
   }
-  if (fd_ < 0) return errno == EEXIST ? EAGAIN : errno;
-  struct stat info {};
-  const bool locked = ::flock(fd_, LOCK_EX | LOCK_NB) == 0;
-  if (locked && ::fstat(fd_, &info) == 0 && info.st_nlink == 1) return 0;
+  if (fd_ < 0) return errno;
+  struct stat locked {
+  }, named{};
+  int error = ::flock(fd_, LOCK_EX | LOCK_NB) == 0 ? 0 : errno;
+  if (error == 0 && (::fstat(fd_, &locked) != 0 || !S_ISREG(locked.st_mode))) error = EINVAL;
+  if (error == 0 && (::lstat(path_.c_str(), &named) != 0 || named.st_ino != locked.st_ino ||
+                     named.st_dev != locked.st_dev)) {
+    error = ESTALE;
+  }
+  if (error == 0) error = ::ftruncate(fd_, 0) == 0 ? 0 : errno;
+  if (error == 0) return 0;
   ::close(fd_);
   fd_ = -1;
-  return EAGAIN;
+  return error;
 }
 
 absl::Status TemporaryFile::Create() {
@@ -119,9 +118,16 @@ absl::Status TemporaryFile::Create() {
       std::filesystem::exists(FolderOf(target_)) && free < size_) {
     return CannotWrite(target_, ENOSPC, size_, free);
   }
-  int error = EAGAIN;
-  for (int i = 0; i < kCreateAttempts && error == EAGAIN; ++i) error = TryCreate();
+  path_ = target_.native() + std::string(kBuildEnding);
+  int error = ESTALE;
+  for (int i = 0; i < kCreateAttempts && error == ESTALE; ++i) error = TryCreate();
+  if (error == EWOULDBLOCK) {
+    return absl::AbortedError(absl::StrFormat(
+        "cannot write package \"%s\": another process is writing it", target_.native()));
+  }
   if (error != 0) return Failure(error);
+  // Its length tells others what is booked, also where blocks cannot be.
+  if (::ftruncate(fd_, static_cast<off_t>(size_.count())) != 0) return Failure(errno);
   if (::fallocate(fd_, 0, 0, static_cast<off_t>(size_.count())) != 0 && errno != EOPNOTSUPP &&
       errno != ENOSYS) {
     return Failure(errno);
@@ -176,20 +182,6 @@ absl::Status TemporaryFile::Commit() {
   return absl::OkStatus();
 }
 
-// Locks what nobody holds and removes it, unless it has become another file meanwhile.
-void RemoveIfDead(const std::filesystem::path& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-  if (fd < 0) return;
-  struct stat locked {
-  }, named{};
-  if (::flock(fd, LOCK_EX | LOCK_NB) == 0 && ::fstat(fd, &locked) == 0 && S_ISREG(locked.st_mode) &&
-      ::lstat(path.c_str(), &named) == 0 && locked.st_ino == named.st_ino &&
-      locked.st_dev == named.st_dev) {
-    ::unlink(path.c_str());
-  }
-  ::close(fd);
-}
-
 }  // namespace
 
 absl::Status BuildPackage(
@@ -203,7 +195,8 @@ absl::Status BuildPackage(
   const Bytes total = PackageSize(identity_size, records);
   const Bytes data = LayOutPackage(identity_size, records.size()).data;
   TemporaryFile file(path, total);
-  SLUICE_RETURN_IF_ERROR(file.Create());
+  const auto create = [&] { return file.Create(); };
+  SLUICE_RETURN_IF_ERROR(options.with_room ? options.with_room(total, create) : create());
   for (std::size_t i = 0; i < records.size(); ++i) {
     ExtentRecord& record = records[i];
     if (options.progress) {
@@ -221,19 +214,6 @@ absl::Status BuildPackage(
   EncodeMetadata(identity.text, records, metadata.span());
   SLUICE_RETURN_IF_ERROR(file.Write(Bytes(), metadata.span()));
   return file.Commit();
-}
-
-void RemoveStaleBuilds(const std::filesystem::path& cache_dir) {
-  std::error_code error;
-  std::filesystem::directory_iterator entries(cache_dir, error);
-  if (error) return;
-  std::vector<std::filesystem::path> builds;
-  for (const auto end = std::filesystem::directory_iterator(); !error && entries != end;
-       entries.increment(error)) {
-    const std::filesystem::path& path = entries->path();
-    if (path.filename().native().find(kBuildMark) != std::string::npos) builds.push_back(path);
-  }
-  for (const std::filesystem::path& build : builds) RemoveIfDead(build);
 }
 
 }  // namespace sluice

@@ -7,13 +7,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
 #include <csignal>
-#include <thread>
 #include <vector>
 
-#include "base/mutex.h"
 #include "streamer/package.h"
+#include "streamer/package_cache.h"
 #include "streamer/page_memory.h"
 #include "streamer/testing/scratch_folder.h"
 #include "streamer/testing/sum_program.h"
@@ -43,53 +41,43 @@ absl::Status BuildWith(const std::filesystem::path& path,
                       {.progress = nullptr, .staging = staging.span()});
 }
 
-TEST(PackageBuilderTest, TwoBuildsOfOnePackageAtOnceBothSucceed) {
+TEST(PackageBuilderTest, OneBuildOfAPackageRunsAtATime) {
   const ScratchFolder folder;
-  const std::filesystem::path path = folder.path() / "p.sluice";
-  Mutex mutex;
-  CondVar met;
-  int inside = 0;
-  // Both are in the middle before either goes on.
-  const auto meet = [&](ExtentIndex extent) {
-    if (Index(extent) != 1) return;
-    MutexLock lock(mutex);
-    ++inside;
-    met.NotifyAll();
-    while (inside < 2) met.Wait(mutex);
-  };
-  absl::Status first, second;
-  std::thread other([&] { first = BuildWith(path, meet); });
-  second = BuildWith(path, meet);
-  other.join();
-  EXPECT_TRUE(first.ok()) << first;
-  EXPECT_TRUE(second.ok()) << second;
+  const std::filesystem::path path = folder.path() / kIdentity.FileName();
+  const absl::Status status = BuildWith(path, [&](ExtentIndex) {
+    EXPECT_TRUE(absl::IsAborted(BuildWith(path, [](ExtentIndex) { FAIL(); })));
+    EXPECT_EQ(folder.files(), 1u);
+  });
+  EXPECT_TRUE(status.ok()) << status;
   EXPECT_EQ(folder.files(), 1u);
   EXPECT_TRUE(Package::Open(path, kIdentity, kSizes).ok());
 }
 
-TEST(PackageBuilderTest, RemovingStaleBuildsLeavesLivingOnesAndPackagesAlone) {
+TEST(PackageBuilderTest, RemovingLeftoversLeavesLivingBuildsAndPackagesAlone) {
   const ScratchFolder folder;
-  const std::filesystem::path path = folder.path() / "p.sluice";
+  PackageCache cache({.folder = folder.path()});
+  const std::filesystem::path path = folder.path() / kIdentity.FileName();
   ASSERT_TRUE(BuildWith(path, [](ExtentIndex) {}).ok());
   const absl::Status status = BuildWith(path, [&](ExtentIndex) {
-    RemoveStaleBuilds(folder.path());
+    cache.RemoveLeftovers();
     EXPECT_EQ(folder.files(), 2u);
   });
   EXPECT_TRUE(status.ok()) << status;
-  RemoveStaleBuilds(folder.path());
+  cache.RemoveLeftovers();
   EXPECT_EQ(folder.files(), 1u);
   EXPECT_TRUE(Package::Open(path, kIdentity, kSizes).ok());
 }
 
-TEST(PackageBuilderTest, RemovingStaleBuildsInAFolderThatIsNotThereDoesNothing) {
+TEST(PackageBuilderTest, RemovingLeftoversInAFolderThatIsNotThereDoesNothing) {
   const ScratchFolder folder;
-  RemoveStaleBuilds(folder.path() / "none");
+  PackageCache({.folder = folder.path() / "none"}).RemoveLeftovers();
   EXPECT_EQ(folder.files(), 0u);
 }
 
-TEST(PackageBuilderTest, ABuildThatWasKilledLeavesNothingOnceStaleOnesAreRemoved) {
+TEST(PackageBuilderTest, ABuildThatWasKilledLeavesNothingOnceLeftoversAreRemoved) {
   const ScratchFolder folder;
-  const std::filesystem::path path = folder.path() / "p.sluice";
+  PackageCache cache({.folder = folder.path()});
+  const std::filesystem::path path = folder.path() / kIdentity.FileName();
   int channel[2];
   ASSERT_EQ(::pipe(channel), 0);
   const pid_t child = ::fork();
@@ -106,14 +94,14 @@ TEST(PackageBuilderTest, ABuildThatWasKilledLeavesNothingOnceStaleOnesAreRemoved
   char here = 0;
   ASSERT_EQ(::read(channel[0], &here, 1), 1);
   EXPECT_EQ(folder.files(), 1u);
-  RemoveStaleBuilds(folder.path());
+  cache.RemoveLeftovers();
   EXPECT_EQ(folder.files(), 1u) << "the builder lives";
   ASSERT_EQ(::kill(child, SIGKILL), 0);
   int status = 0;
   ASSERT_EQ(::waitpid(child, &status, 0), child);
   EXPECT_TRUE(WIFSIGNALED(status));
   EXPECT_FALSE(std::filesystem::exists(path));
-  RemoveStaleBuilds(folder.path());
+  cache.RemoveLeftovers();
   EXPECT_EQ(folder.files(), 0u);
   ::close(channel[0]);
   ::close(channel[1]);

@@ -22,6 +22,8 @@ namespace sluice {
 
 inline constexpr std::uint32_t kPackageVersion = 1;
 inline constexpr Bytes kMaxIdentity = 1_MiB;
+// A package that is being built is called as it will be, and this.
+inline constexpr std::string_view kBuildEnding = ".sluice-build";
 
 // What the header says; checked against the size of the file, so that nothing read from it leads
 // to an allocation larger than the file.

@@ -30,6 +30,20 @@ absl::StatusOr<PageMemory> PageMemory::Map(Bytes size) {
   return memory;
 }
 
+absl::Status PageMemory::Populate() {
+  if (size_ == 0 || ::madvise(data_, size_, MADV_POPULATE_WRITE) == 0) return absl::OkStatus();
+  if (errno != EINVAL) {
+    return absl::ResourceExhaustedError(absl::StrFormat(
+        "cannot get %s of memory: %s", FormatBytes(Bytes::Of(size_)), std::strerror(errno)));
+  }
+  // A kernel older than 5.14.
+  for (std::size_t i = 0; i < size_; i += kPageSize.count()) {
+    volatile std::byte& byte = data_[i];
+    byte = data_[i];
+  }
+  return absl::OkStatus();
+}
+
 PageMemory::~PageMemory() {
   if (data_ != nullptr) ::munmap(data_, size_);
 }

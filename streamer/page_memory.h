@@ -20,6 +20,9 @@ class PageMemory {
   // At least `size` bytes, rounded up to whole pages; zero bytes map nothing.
   // Fails: RESOURCE_EXHAUSTED.
   static absl::StatusOr<PageMemory> Map(Bytes size);
+  // Gives every page its memory now, so that what is held is what was asked for. Contents stay.
+  // Fails: RESOURCE_EXHAUSTED.
+  absl::Status Populate();
   ~PageMemory();
   PageMemory(PageMemory&& other) noexcept;
   PageMemory& operator=(PageMemory&& other) noexcept;

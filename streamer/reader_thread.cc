@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/check.h"
+#include "base/thread_name.h"
 
 namespace sluice {
 namespace {
@@ -14,7 +15,7 @@ constexpr Duration kReapWait = std::chrono::seconds(1);
 }  // namespace
 
 ReaderThread::ReaderThread(std::unique_ptr<BlockDevice> device, Bytes read_size)
-    : device_(std::move(device)), stream_(*device_, read_size) {
+    : device_(std::move(device)), stream_(*device_, read_size, &statistics_) {
   thread_ = std::thread([this] { Serve(); });
 }
 
@@ -85,6 +86,7 @@ std::size_t ReaderThread::ready() const {
 }
 
 void ReaderThread::Serve() {
+  NameThread("reader");
   for (;;) {
     StreamJob job;
     {

@@ -46,12 +46,13 @@ class ReaderThread {
   // Ends the job: waits until no read is in flight, gives up what was not read yet. What was read.
   StreamCounters Finish();
 
-  // Targets that were verified by the last job. Requires: no job.
+  // Targets that are verified: of the job that runs, or of the last one.
   std::size_t ready() const;
 
   // Requires: no job.
   BlockDevice& device() { return *device_; }
   const BlockDevice& device() const { return *device_; }
+  const StorageStatistics& statistics() const { return statistics_; }
 
  private:
   // What the reader waits in, if it does.
@@ -63,6 +64,7 @@ class ReaderThread {
   void Publish(const absl::Status& status);
 
   const std::unique_ptr<BlockDevice> device_;
+  StorageStatistics statistics_;
   ExtentStream stream_;  // The reader's alone while it has a job.
 
   mutable Mutex mutex_;

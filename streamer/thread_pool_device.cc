@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/mutex.h"
+#include "base/thread_name.h"
 #include "streamer/block_device.h"
 
 namespace sluice {
@@ -100,6 +101,7 @@ class ThreadPoolDevice final : public BlockDevice {
   }
 
   void Serve() {
+    NameThread("disk");
     for (;;) {
       Read read;
       {

@@ -17,7 +17,17 @@ struct Shapes {
   }
 };
 
-Graph OneConvolution(const Shapes& s, std::vector<Epilogue> epilogues = {}, bool scaled = false) {
+// Inputs of the shape of the output, for epilogues that add one.
+void AddWhatEpiloguesAdd(GraphBuilder& b, const std::vector<Epilogue>& epilogues,
+                         const Shape& output, std::vector<std::optional<ValueId>>& inputs) {
+  for (const Epilogue& epilogue : epilogues) {
+    if (epilogue.kind != Epilogue::Kind::kAdd) continue;
+    while (inputs.size() <= epilogue.input) inputs.push_back(b.Input(output));
+  }
+}
+
+Graph OneConvolution(const Shapes& s, const std::vector<Epilogue>& epilogues = {},
+                     bool scaled = false) {
   GraphBuilder b(7);
   Convolution conv = Conv(s.kernel, s.stride, s.pad, s.groups, s.dilation);
   conv.epilogues = epilogues;
@@ -27,12 +37,7 @@ Graph OneConvolution(const Shapes& s, std::vector<Epilogue> epilogues = {}, bool
   inputs.push_back(scaled ? std::optional(b.Weights({s.out}, 0.5f, 2.0f)) : std::nullopt);
   const std::int64_t reach = (s.kernel - 1) * s.dilation + 1;
   const std::int64_t size = (s.size + 2 * s.pad - reach) / s.stride + 1;
-  for (const Epilogue& epilogue : epilogues) {
-    if (epilogue.kind != Epilogue::Kind::kAdd) continue;
-    while (inputs.size() <= epilogue.input) {
-      inputs.push_back(b.Input({s.batch, s.out, size, size}));
-    }
-  }
+  AddWhatEpiloguesAdd(b, epilogues, {s.batch, s.out, size, size}, inputs);
   return b.Finish({b.Add(conv, inputs)});
 }
 
@@ -84,15 +89,14 @@ TEST_P(EpilogueTest, MatchesTheReferenceInGroups) {
 
 // What lies behind the last channel must be zero again when the next convolution reads it.
 TEST_P(EpilogueTest, LeavesTheFillingZeroForTheNextConvolution) {
-  if (std::ranges::any_of(GetParam().epilogues,
-                          [](const Epilogue& e) { return e.kind == Epilogue::Kind::kAdd; })) {
-    GTEST_SKIP() << "additions need inputs of their own";
-  }
   GraphBuilder b(3);
   Convolution first = Conv(3, 1, 1);
   first.epilogues = GetParam().epilogues;
   const ValueId x = b.Input({1, 20, 6, 6});
-  const ValueId y = b.Add(first, {x, b.Weights({19, 20, 3, 3}), b.Weights({19})});
+  std::vector<std::optional<ValueId>> inputs = {x, b.Weights({19, 20, 3, 3}), b.Weights({19}),
+                                                std::nullopt};
+  AddWhatEpiloguesAdd(b, first.epilogues, {1, 19, 6, 6}, inputs);
+  const ValueId y = b.Add(first, inputs);
   const ValueId z = b.Add(Conv(1), {y, b.Weights({18, 19, 1, 1}), std::nullopt});
   ExpectMatchesReference(b.Finish({z}), {}, 1e-3);
 }
@@ -210,6 +214,36 @@ INSTANTIATE_TEST_SUITE_P(Shapes, TransposedTest,
                                          TransposedShapes{16, 33, 3, 2, 1, 1},
                                          TransposedShapes{6, 4, 3, 1, 1, 2},
                                          TransposedShapes{32, 32, 4, 2, 1, 32}));
+
+// Few channels in windows that do not overlap: moved to their places, never padded to a block.
+TEST(ConvolutionTest, WindowsSideBySide) {
+  for (const std::int64_t channels : {1, 3, 8}) {
+    SCOPED_TRACE(channels);
+    GraphBuilder b(6);
+    Convolution conv = Conv(2);
+    conv.transposed = true;
+    conv.kernel = conv.strides = {2, 3};
+    conv.epilogues = {ThenAdd(4), Then(Unary::Kind::kSigmoid)};
+    const ValueId x = b.Input({2, 24, 5, 4}), added = b.Input({2, channels, 10, 12});
+    const ValueId w = b.Weights({24, channels, 2, 3});
+    const ValueId y = b.Add(conv, {x, w, b.Weights({channels}), std::nullopt, added});
+    const Outcome outcome = ExpectMatchesReference(b.Finish({y}), {}, 1e-4);
+    EXPECT_EQ(Count(outcome, "deconv"), 0u);
+    EXPECT_EQ(Count(outcome, "windows"), 1u);
+  }
+}
+
+// Convolutions of one pixel with the same strides read one subsample.
+TEST(ConvolutionTest, StridesOfOnePixelAreASubsample) {
+  GraphBuilder b(8);
+  const ValueId x = b.Add(Conv(1), {b.Input({2, 3, 9, 8}), b.Weights({32, 3, 1, 1})});
+  const auto strided = [&](std::int64_t channels, std::int64_t stride) {
+    return b.Add(Conv(1, stride), {x, b.Weights({channels, 32, 1, 1}), b.Weights({channels})});
+  };
+  const ValueId first = strided(48, 2), second = strided(7, 2), third = strided(16, 3);
+  const Outcome outcome = ExpectMatchesReference(b.Finish({first, second, third, x}), {}, 1e-4);
+  EXPECT_EQ(Count(outcome, "slice"), 2u);
+}
 
 }  // namespace
 }  // namespace sluice

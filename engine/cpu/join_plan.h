@@ -8,8 +8,13 @@
 //   concat(x, a)      |    x    |  a  |         another name for its start
 //
 // A whole that waits long for its last part takes memory all the while; such concats, which raise
-// the peak of the activations, are left alone. The estimate behind that gives every value a
-// buffer of its own, so the real peak may still differ either way.
+// the peak of the activations, are left alone. Where a whole is what the peak is made of and only
+// convolutions read it, it never comes to be: each of them sums what the parts contribute,
+//
+//   conv(concat(a, b), w)  =  conv(a, first channels of w) + conv(b, the rest of w)
+//
+// which costs one more pass over the result for each part but the first. The estimate behind both
+// gives every value a buffer of its own, so the real peak may still differ either way.
 //
 // Threads: a pure function, callable from anywhere. Same graph, same answer.
 
@@ -31,8 +36,17 @@ struct JoinPlace {
   Bytes offset;     // In its blocked bytes.
 };
 
-// By value; a whole is at the start of itself. Requires: a valid graph.
-std::vector<std::optional<JoinPlace>> PlanJoins(const Graph& graph);
+struct JoinPlan {
+  std::vector<std::optional<JoinPlace>> places;  // By value; a whole is at the start of itself.
+  std::vector<bool> elided;                      // By value: results that never come to be.
+};
+
+// Requires: a valid graph.
+JoinPlan PlanJoins(const Graph& graph);
+
+// The input whose bytes the node's output may take when nobody needs them afterwards, before
+// kernels are chosen.
+std::optional<ValueId> OverwritableInput(const Graph& graph, const Node& node);
 
 // Whether Concat can join blocked tensors: channels, where every part fills its blocks.
 bool JoinsBlocks(const Graph& graph, const Node& node);

@@ -104,23 +104,28 @@ absl::Status LowerRowMajor(Lowering& lowering, const Node& node) {
 }
 
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Concat&) {
+  if (lowering.ElidedConcat(node.output) != nullptr) return absl::OkStatus();
   if (!JoinsBlocks(lowering.graph(), node) || !MostlyBlocked(lowering, node)) {
     return LowerRowMajor(lowering, node);
   }
   if (lowering.IsJoined(node.output)) return JoinInPlace(lowering, node);
-  StepDraft step{.name = StepName(node),
+  return AddJoin(lowering, node);
+}
+
+absl::Status AddJoin(Lowering& lowering, const Node& concat) {
+  StepDraft step{.name = StepName(concat),
                  .kernel = absl::StrFormat("join %s", std::string(Name(Layout::kBlocked)))};
-  const Value& result = lowering.value(node.output);
+  const Value& result = lowering.value(concat.output);
   std::vector<JoinStep::Part> parts;
   Bytes image;
-  for (const std::optional<ValueId>& input : node.inputs) {
+  for (const std::optional<ValueId>& input : concat.inputs) {
     SLUICE_ASSIGN_OR_RETURN(const Operand from, lowering.Input(step, *input, Layout::kBlocked));
     const Bytes all = StorageBytes(lowering.value(*input), Layout::kBlocked);
     const Bytes size = Bytes::Of(all.count() / static_cast<std::uint64_t>(result.shape[0]));
     parts.push_back({from, size, image});
     image += size;
   }
-  const Operand to = lowering.Use(step, lowering.Write(node.output, Layout::kBlocked));
+  const Operand to = lowering.Use(step, lowering.Write(concat.output, Layout::kBlocked));
   step.run = std::make_unique<JoinStep>(std::move(parts), to, result.shape[0], image);
   lowering.AddStep(std::move(step));
   return absl::OkStatus();

@@ -35,17 +35,24 @@ Lowering::Lowering(const Graph& graph, const LowerOptions& options)
     : graph_(graph),
       options_(options),
       storage_(graph.values.size()),
-      joins_(PlanJoins(graph)),
+      elided_(graph.values.size()),
       wholes_(graph.values.size()) {
+  JoinPlan plan = PlanJoins(graph);
+  joins_ = std::move(plan.places);
+  FindElided(plan.elided);
   FindLastUses();
+}
+
+void Lowering::FindElided(const std::vector<bool>& elided) {
+  for (const Node& node : graph_.nodes) {
+    if (elided[Index(node.output)]) elided_[Index(node.output)] = &node;
+  }
 }
 
 void Lowering::FindLastUses() {
   last_use_.assign(graph_.values.size(), 0);
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
-    for (const std::optional<ValueId>& input : graph_.nodes[n].inputs) {
-      if (input) last_use_[Index(*input)] = n;
-    }
+    ForEachRead(graph_.nodes[n], [&](ValueId read) { last_use_[Index(read)] = n; });
   }
   for (const ValueId output : graph_.outputs) last_use_[Index(output)] = graph_.nodes.size();
 }
@@ -58,8 +65,19 @@ BufferIndex Lowering::NewBuffer(std::string name, Bytes size) {
   return At<BufferIndex>(buffers_.size() - 1);
 }
 
+BufferIndex Lowering::NewPart(std::string name, BufferIndex whole, Bytes offset, Bytes size) {
+  const Part within = PartAt(whole);
+  const BufferIndex part = NewBuffer(std::move(name), size);
+  parts_[Index(part)] = Part{within.of, within.offset + offset};
+  return part;
+}
+
 absl::StatusOr<BufferIndex> Lowering::Read(ValueId id, Layout layout) {
   if (Has(id, layout)) return *Storage(id, layout);
+  if (ElidedConcat(id) != nullptr && !Has(id, Other(layout))) {
+    SLUICE_RETURN_IF_ERROR(AddJoin(*this, *ElidedConcat(id)));
+    return Read(id, layout);
+  }
   const Value& read = value(id);
   if (read.constant != nullptr && !Has(id, Other(layout))) {
     SLUICE_RETURN_IF_ERROR(AddConstantCopy(id, layout));
@@ -86,9 +104,7 @@ BufferIndex Lowering::PlaceOf(ValueId id) {
   const Value& joined = value(place.whole);
   if (!whole) whole = NewBuffer(joined.name, StorageBytes(joined, Layout::kBlocked));
   if (id == place.whole) return *whole;
-  const BufferIndex part = NewBuffer(value(id).name, StorageBytes(value(id), Layout::kBlocked));
-  parts_[Index(part)] = Part{*whole, place.offset};
-  return part;
+  return NewPart(value(id).name, *whole, place.offset, StorageBytes(value(id), Layout::kBlocked));
 }
 
 bool Lowering::LiesIn(BufferIndex buffer, ValueId joined, Bytes offset) const {
@@ -136,7 +152,7 @@ bool Lowering::MayOverwrite(ValueId id, Layout layout) const {
   std::ptrdiff_t uses = 0;
   for (const ValueId holder : holders) {
     if (!LastUse(holder)) return false;
-    uses += std::ranges::count(graph_.nodes[node_].inputs, std::optional(holder));
+    ForEachRead(graph_.nodes[node_], [&](ValueId read) { uses += read == holder ? 1 : 0; });
   }
   return uses <= 1;
 }

@@ -51,8 +51,9 @@ class Lowering {
   const LowerOptions& options() const { return options_; }
   const Value& value(ValueId id) const { return graph_.value(id); }
 
-  // Lowers every node. Fails: UNIMPLEMENTED, with all nodes that have no kernel.
-  absl::StatusOr<std::unique_ptr<Program>> Lower(int threads);
+  // Lowers every node. What AnonymousMemory() has grown by since it was `before` is taken for the
+  // kernels'. Fails: UNIMPLEMENTED, with all nodes that have no kernel.
+  absl::StatusOr<std::unique_ptr<Program>> Lower(int threads, Bytes before);
 
   // --- Values ---
 
@@ -64,6 +65,9 @@ class Lowering {
   BufferIndex Write(ValueId id, Layout layout);
   // Whether a concat's result is made of parts written to their places in it.
   bool IsJoined(ValueId id) const { return joins_[Index(id)].has_value(); }
+  // The node whose result, a concat, is only there in parts; null for other values. Reading it as a
+  // whole joins them.
+  const Node* ElidedConcat(ValueId id) const { return elided_[Index(id)]; }
   // Whether `buffer` is `offset` bytes behind the start of the place of `joined`.
   // Requires: IsJoined(joined).
   bool LiesIn(BufferIndex buffer, ValueId joined, Bytes offset) const;
@@ -77,7 +81,12 @@ class Lowering {
   // Whether `id` is used by no other node than the one being lowered, and is no output.
   bool LastUse(ValueId id) const;
 
+  // The last node that reads a value; their count for an output of the graph.
+  std::size_t LastUseOf(ValueId id) const { return last_use_[Index(id)]; }
+
   BufferIndex NewBuffer(std::string name, Bytes size);
+  // Another name for some bytes of a buffer.
+  BufferIndex NewPart(std::string name, BufferIndex whole, Bytes offset, Bytes size);
   Bytes buffer_size(BufferIndex buffer) const { return buffers_[Index(buffer)].size; }
 
   // --- Steps ---
@@ -118,7 +127,19 @@ class Lowering {
   const std::optional<BufferIndex>& Storage(ValueId id, Layout layout) const {
     return storage_[Index(id)][static_cast<std::size_t>(layout)];
   }
+  void FindElided(const std::vector<bool>& elided);
   void FindLastUses();
+  // Calls visit(value) for each input of a node that has one, and for the parts of elided ones.
+  template <typename Visit>
+  void ForEachRead(const Node& node, Visit visit) const {
+    for (const std::optional<ValueId>& input : node.inputs) {
+      if (!input) continue;
+      visit(*input);
+      if (const Node* concat = elided_[Index(*input)]) {
+        for (const std::optional<ValueId>& part : concat->inputs) visit(*part);
+      }
+    }
+  }
   // A buffer and the bytes of it that another one names.
   struct Part {
     BufferIndex of{};
@@ -143,11 +164,15 @@ class Lowering {
   std::vector<std::optional<Part>> parts_;       // Of each buffer, when it is part of another.
   std::vector<std::vector<ValueId>> holders_;    // Values in each buffer, those in parts of it too.
   std::vector<std::optional<JoinPlace>> joins_;  // Of each value.
+  std::vector<const Node*> elided_;              // Of each value: the concat, when it is elided.
   std::vector<std::optional<BufferIndex>> wholes_;  // Of each value that others are joined to.
   std::vector<StepDraft> steps_;
   std::vector<PortInfo> inputs_, outputs_;
   std::unordered_map<std::string, std::shared_ptr<DnnlKernel>> kernels_;
 };
+
+// Of the process, now.
+Bytes AnonymousMemory();
 
 // The name of a step of `node`.
 std::string StepName(const Node& node);

@@ -26,10 +26,14 @@ absl::Status LowerOperation(Lowering& lowering, const Node& node, const Unary& o
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Binary& operation);
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Concat& operation);
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Reshape& operation);
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Slice& operation);
 
 // Any operation, by a kernel of our own: on blocked bytes seen as a row-major tensor when the
 // inputs lie there already and the operation has that meaning, otherwise on plain tensors.
 absl::Status LowerRowMajor(Lowering& lowering, const Node& node);
+
+// The step that joins the parts of a concat of blocked channels in a buffer of their own.
+absl::Status AddJoin(Lowering& lowering, const Node& concat);
 
 template <typename Any>
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Any&) {

@@ -130,6 +130,7 @@ TEST_P(ChannelsTest, MovesMatchTheReference) {
   outputs.push_back(b.Add(Softmax{1, false}, {x}));
   outputs.push_back(b.Add(Reshape{}, {x}, Shape{2, c * s * s}));
   std::vector<ValueId> ends;
+  ends.reserve(2 * outputs.size());
   for (const ValueId output : outputs) {
     // Read once more, so that nothing but the last is the port itself.
     ends.push_back(b.Add(Unary{Kind::kRelu}, {output}));
@@ -142,7 +143,8 @@ TEST(ConcatTest, JoinsFullBlocksWithoutLeavingTheLayout) {
   GraphBuilder b;
   const ValueId x = Blocked(b, 3, 32, 5), y = Blocked(b, 3, 16, 5);
   const ValueId z = b.Add(Concat{1}, {x, y, x});
-  const ValueId w = b.Add(Conv(1), {z, b.Weights({16, 80, 1, 1}), std::nullopt});
+  const ValueId r = b.Add(Unary{Kind::kRelu}, {z});
+  const ValueId w = b.Add(Conv(1), {r, b.Weights({16, 80, 1, 1}), std::nullopt});
   const Outcome outcome = ExpectMatchesReference(b.Finish({w}), {}, 1e-4);
   EXPECT_EQ(Count(outcome, "join"), 1u);
   EXPECT_EQ(Count(outcome, "reorder"), 1u);  // Only the output, which is plain.

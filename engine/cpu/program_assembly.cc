@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "engine/cpu/cpu_steps.h"
 #include "engine/cpu/lowering.h"
+#include "engine/kernels/kernel.h"
 
 namespace sluice {
 namespace {
@@ -23,15 +24,6 @@ constexpr int kPackingVersion = 1;
 // Measured on ResNet-152: generated code, descriptors and memory objects.
 constexpr Bytes kKernelMemory = 40_KiB;
 constexpr Bytes kStepMemory = 2_KiB;
-
-// Anonymous memory of the process now.
-Bytes ResidentBytes() {
-  std::ifstream file("/proc/self/statm");
-  std::uint64_t size = 0, resident = 0, shared = 0;
-  file >> size >> resident >> shared;
-  if (!file || resident < shared) return Bytes();
-  return Bytes::Of((resident - shared) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
-}
 
 // FNV-1a, 64 bits.
 class Digest {
@@ -66,6 +58,14 @@ class Digest {
 };
 
 }  // namespace
+
+Bytes AnonymousMemory() {
+  std::ifstream file("/proc/self/statm");
+  std::uint64_t size = 0, resident = 0, shared = 0;
+  file >> size >> resident >> shared;
+  if (!file || resident < shared) return Bytes();
+  return Bytes::Of((resident - shared) * static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)));
+}
 
 void Lowering::AddInputs() {
   for (const ValueId input : graph_.inputs) {
@@ -128,15 +128,14 @@ std::string Lowering::Fingerprint(int threads) const {
     for (const WeightPart& part : step.parts) digest.Add(part);
   }
   return absl::StrFormat(
-      "cpu packing %d, oneDNN %d.%d.%d %s, isa %d, block %d, threads %d, max_slice %d, "
-      "min_extent %d, %d steps %016x",
+      "cpu packing %d, oneDNN %d.%d.%d %s, isa %d, kernels %s, block %d, threads %d, "
+      "max_slice %d, min_extent %d, %d steps %016x",
       kPackingVersion, version.major, version.minor, version.patch, version.hash,
-      static_cast<int>(dnnl::get_effective_cpu_isa()), ChannelBlock(), threads,
+      static_cast<int>(dnnl::get_effective_cpu_isa()), KernelIsa(), ChannelBlock(), threads,
       options_.max_slice.count(), options_.min_extent.count(), steps_.size(), digest.value());
 }
 
-absl::StatusOr<std::unique_ptr<Program>> Lowering::Lower(int threads) {
-  const Bytes before = ResidentBytes();
+absl::StatusOr<std::unique_ptr<Program>> Lowering::Lower(int threads, Bytes before) {
   AddInputs();
   std::vector<std::string> missing;
   for (node_ = 0; node_ < graph_.nodes.size(); ++node_) {
@@ -186,7 +185,7 @@ absl::StatusOr<std::unique_ptr<Program>> Lowering::Lower(int threads) {
     parts.kernels.push_back(std::move(step.run));
     parts.weights.push_back(std::move(step.parts));
   }
-  parts.kernel_memory = std::max(ResidentBytes() - before,
+  parts.kernel_memory = std::max(AnonymousMemory() - before,
                                  kKernelMemory * kernels_.size() + kStepMemory * steps_.size());
   return std::make_unique<CpuProgram>(std::move(parts));
 }

@@ -1,9 +1,12 @@
 #include "model/onnx/input_dims.h"
 
+#include <algorithm>
 #include <array>
 #include <optional>
+#include <set>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "model/onnx/onnx_tensor.h"
 
@@ -15,6 +18,7 @@ using Dimension = onnx::TensorShapeProto::Dimension;
 
 constexpr std::array<const char*, 4> kRoles = {"batch", "channels", "height", "width"};
 constexpr int kMaxRank = 64;
+constexpr std::size_t kMostListed = 500;  // Characters of the keys in an error.
 
 absl::StatusOr<std::int64_t> Checked(const std::string& key, std::int64_t value) {
   if (value > 0) return value;
@@ -55,7 +59,32 @@ absl::StatusOr<std::int64_t> ValueOf(const std::string& input, int axis, int ran
       role == nullptr ? std::string() : absl::StrFormat(" or dims: { %s: 1 }", role)));
 }
 
+// "x[0]" and "N" for a dimension that has both.
+std::set<std::string> DimKeys(const onnx::ValueInfoProto& input) {
+  std::set<std::string> keys;
+  const onnx::TensorShapeProto& shape = input.type().tensor_type().shape();
+  const int rank = std::min(shape.dim_size(), kMaxRank);
+  for (int axis = 0; axis < rank; ++axis) {
+    keys.insert(absl::StrFormat("%s[%d]", input.name(), axis));
+    if (!shape.dim(axis).dim_param().empty()) keys.insert(shape.dim(axis).dim_param());
+  }
+  return keys;
+}
+
 }  // namespace
+
+absl::Status CheckDimKeys(std::span<const onnx::ValueInfoProto* const> inputs, const Dims& dims) {
+  if (dims.empty()) return absl::OkStatus();
+  std::set<std::string> known(kRoles.begin(), kRoles.end());  // Also where the file fixes them.
+  for (const onnx::ValueInfoProto* input : inputs) known.merge(DimKeys(*input));
+  for (const auto& [key, value] : dims) {
+    if (known.contains(key)) continue;
+    return absl::InvalidArgumentError(
+        absl::StrFormat("dims.%s: no input has such a dimension, want one of %s", key,
+                        absl::StrJoin(known, ", ").substr(0, kMostListed)));
+  }
+  return absl::OkStatus();
+}
 
 absl::StatusOr<Value> ReadInput(const onnx::ValueInfoProto& input, const Dims& dims) {
   if (!input.type().has_tensor_type()) {

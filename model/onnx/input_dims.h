@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <map>
+#include <span>
 #include <string>
 
 #include "absl/status/statusor.h"
@@ -21,6 +22,11 @@ namespace sluice {
 //        message says how to give it. UNIMPLEMENTED, not a tensor of a supported type.
 absl::StatusOr<Value> ReadInput(const onnx::ValueInfoProto& input,
                                 const std::map<std::string, std::int64_t>& dims);
+
+// Whether each key of `dims` is a place or a name that some input has, or a role.
+// Fails: INVALID_ARGUMENT, with the key and all that there are.
+absl::Status CheckDimKeys(std::span<const onnx::ValueInfoProto* const> inputs,
+                          const std::map<std::string, std::int64_t>& dims);
 
 }  // namespace sluice
 

@@ -172,7 +172,7 @@ class ModelBuilder {
 // A model of one node that reads "x" and makes "y".
 struct OneNode {
   OneNode(std::int64_t opset, const std::string& op, const Shape& x,
-          std::vector<std::string> more = {}, std::vector<std::string> outputs = {"y"})
+          std::vector<std::string> more = {}, const std::vector<std::string>& outputs = {"y"})
       : builder(opset) {
     builder.Input("x", x);
     more.insert(more.begin(), "x");

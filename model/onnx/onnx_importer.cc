@@ -84,6 +84,7 @@ class Importer {
   absl::Status Bind(OnnxNode& node, std::size_t values_before, ValueId first);
   absl::StatusOr<ValueId> Own(OnnxNode& node, std::size_t values_before, ValueId id);
   absl::Status ReadOutputs();
+  absl::Status Missing() const;
   std::string Versioned(const onnx::NodeProto& node) const;
 
   const OnnxStructure& structure_;
@@ -170,6 +171,11 @@ void Importer::ListUnknownOperators() {
 }
 
 absl::Status Importer::ReadInputs() {
+  std::vector<const onnx::ValueInfoProto*> inputs;
+  for (const onnx::ValueInfoProto& input : file_.input()) {
+    if (!initializers_.contains(input.name())) inputs.push_back(&input);
+  }
+  SLUICE_RETURN_IF_ERROR(CheckDimKeys(inputs, options_.dims));
   for (const onnx::ValueInfoProto& input : file_.input()) {
     if (initializers_.contains(input.name())) continue;
     absl::StatusOr<Value> value = ReadInput(input, options_.dims);
@@ -319,17 +325,22 @@ absl::Status Importer::ReadOutputs() {
   return absl::OkStatus();
 }
 
+absl::Status Importer::Missing() const {
+  if (options_.missing != nullptr) *options_.missing = unsupported_.things();
+  return unsupported_.ToStatus();
+}
+
 absl::StatusOr<Graph> Importer::Import() {
   SLUICE_RETURN_IF_ERROR(IndexNames());
   MarkNeeded();
   ListUnknownOperators();
   const absl::Status inputs = ReadInputs();
   // Giving dimensions to a model that cannot run would be wasted effort.
-  if (!inputs.ok() && !unsupported_.empty()) return unsupported_.ToStatus();
+  if (!inputs.ok() && !unsupported_.empty()) return Missing();
   SLUICE_RETURN_IF_ERROR(inputs);
   SLUICE_RETURN_IF_ERROR(ReadInitializers());
   SLUICE_RETURN_IF_ERROR(TranslateNodes());
-  if (!unsupported_.empty()) return unsupported_.ToStatus();
+  if (!unsupported_.empty()) return Missing();
   SLUICE_RETURN_IF_ERROR(ReadOutputs());
   graph_.name = file_.name();
   DropUnused(graph_);
@@ -337,29 +348,29 @@ absl::StatusOr<Graph> Importer::Import() {
   return std::move(graph_);
 }
 
-absl::StatusOr<std::filesystem::path> Canonical(const std::filesystem::path& path) {
+absl::StatusOr<std::optional<std::filesystem::path>> RootOf(const ImportOptions& options) {
+  if (options.root.empty()) return std::nullopt;
   std::error_code error;
-  std::filesystem::path canonical = std::filesystem::canonical(path, error);
+  std::filesystem::path canonical = std::filesystem::canonical(options.root, error);
   if (!error) return canonical;
   return absl::NotFoundError(
-      absl::StrFormat("cannot open \"%s\": %s", path.string(), error.message()));
+      absl::StrFormat("cannot open folder \"%s\": %s", options.root.string(), error.message()));
 }
 
 absl::StatusOr<ImportedModel> ImportFrom(const std::filesystem::path& path,
                                          const ImportOptions& options) {
-  SLUICE_ASSIGN_OR_RETURN(const std::filesystem::path canonical, Canonical(path));
-  SLUICE_ASSIGN_OR_RETURN(const std::filesystem::path root,
-                          Canonical(options.root.empty() ? canonical.parent_path() : options.root));
-  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFile> file, ModelFile::Open(canonical));
+  SLUICE_ASSIGN_OR_RETURN(const std::optional<std::filesystem::path> root, RootOf(options));
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelFile> file, ModelFile::Open(path, root));
+  const std::filesystem::path folder = file->path().parent_path();
   SLUICE_ASSIGN_OR_RETURN(const OnnxStructure structure,
                           ReadOnnxStructure(*file, options.max_structure, options.max_nodes));
   ImportedModel model;
   SLUICE_ASSIGN_OR_RETURN(model.opset, OpsetOf(structure.model));
-  OnnxTensors tensors(file, canonical.parent_path(), root, options.max_tensor);
+  OnnxTensors tensors(file, folder, root.value_or(folder), options.max_tensor);
   Importer importer(structure, tensors, options, model.opset);
   SLUICE_ASSIGN_OR_RETURN(model.graph, importer.Import());
   model.files = tensors.external_files();
-  model.files.insert(model.files.begin(), canonical);
+  model.files.insert(model.files.begin(), file->path());
   model.producer = structure.model.producer_name();
   model.structure_hash = structure.hash;
   model.structure_memory = structure.memory;

@@ -14,10 +14,12 @@
 #include <filesystem>
 #include <map>
 #include <string>
+#include <vector>
 
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
 #include "model/graph.h"
+#include "model/onnx/unsupported_list.h"
 
 namespace sluice {
 
@@ -25,13 +27,16 @@ struct ImportOptions {
   // Values of symbolic dimensions, by name ("batch"), by place ("x[2]"), or, for an input of rank 4
   // whose dimension has no entry otherwise, by role: batch, channels, height, width.
   std::map<std::string, std::int64_t> dims = {};
-  // External data files must lie in this folder once links are resolved; empty: the model's folder.
+  // The model and its external data must lie in this folder once links are resolved. Empty: the
+  // model anywhere, its external data in the folder where the file itself lies.
   std::filesystem::path root = {};
   // Everything but initialisers that lie in the file; more is refused before it is read.
   Bytes max_structure = Bytes::Of(16 * 1024 * 1024);
   // Largest tensor, constant or not, and the sum of what graphs generate (ConstantOfShape).
   Bytes max_tensor = Bytes::Of(std::uint64_t{4} << 30);
   std::size_t max_nodes = 100'000;
+  // Filled, where it is given, when the import fails with UNIMPLEMENTED: what is missing.
+  std::vector<UnsupportedThing>* missing = nullptr;
 };
 
 struct ImportedModel {
@@ -47,10 +52,10 @@ struct ImportedModel {
 };
 
 // Fails: NOT_FOUND, no such file. INVALID_ARGUMENT, not a valid model, a dimension that has no
-//        value, an external file outside the root. UNIMPLEMENTED, with the whole list of operators
-//        or types that are missing: operator, version, node. DATA_LOSS, a file too short for its
-//        own tensors. RESOURCE_EXHAUSTED, over a limit above.
-//        Messages name the file, and the node or tensor.
+//        value, a file outside the root, or that is no file. UNIMPLEMENTED, with the whole list of
+//        operators or types that are missing: operator, version, node. DATA_LOSS, a file too short
+//        for its own tensors. RESOURCE_EXHAUSTED, over a limit above. Messages name the file, and
+//        the node or tensor.
 // Memory: max_structure at most twice, whatever the size of the file. Leaves nothing of the file in
 //        the page cache but what it read.
 // Threads: callable from anywhere.

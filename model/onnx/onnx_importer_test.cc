@@ -2,10 +2,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 #include <cstring>
 
 #include "model/onnx/model_builder.h"
+#include "model/onnx/onnx_summary.h"
 
 namespace sluice {
 namespace {
@@ -18,7 +20,7 @@ std::string Message(const absl::Status& status) { return std::string(status.mess
 
 // y = x + c for a constant that the test fills in.
 struct Addition {
-  explicit Addition(Shape shape, int type = onnx::TensorProto::FLOAT) : builder(13) {
+  explicit Addition(const Shape& shape, int type = onnx::TensorProto::FLOAT) : builder(13) {
     builder.Input("x", shape, type);
     tensor = &builder.Tensor("c", shape, type);
     builder.Node("Add", {"x", "c"}, {"y"});
@@ -197,18 +199,39 @@ TEST_F(ExternalDataTest, IsReadWhereItLiesAndListed) {
 TEST_F(ExternalDataTest, MayNotLieOutsideTheFolder) {
   TemporaryFolder elsewhere;
   const auto outside = elsewhere.Write("weights.bin", data_);
-  std::filesystem::create_symlink(outside, m_.builder.folder() / "link.bin");
-  for (const std::string& location :
-       {outside.string(), std::string("link.bin"),
-        "../" + elsewhere.path().filename().string() + "/weights.bin"}) {
+  const std::filesystem::path folder = m_.builder.folder();
+  std::filesystem::create_symlink(outside, folder / "link.bin");
+  std::filesystem::create_symlink(elsewhere.path(), folder / "linked");
+  WriteData("sub/weights.bin");
+  const auto status_of = [&](const std::string& location, const ImportOptions& options = {}) {
     m_.tensor->clear_external_data();
     Set("location", location);
-    const absl::Status status = m_.Status();
+    return m_.Status(options);
+  };
+  for (const std::string& location :
+       {outside.string(), (folder / "sub/weights.bin").string(), std::string("sub/../weights.bin"),
+        "../" + elsewhere.path().filename().string() + "/weights.bin", std::string("..")}) {
+    const absl::Status status = status_of(location);
     EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << location;
-    EXPECT_THAT(Message(status), HasSubstr("lies outside the folder")) << location;
+    EXPECT_THAT(Message(status), HasSubstr("want a path from the model's folder")) << location;
+  }
+  for (const char* const location : {"link.bin", "linked/weights.bin"}) {
+    const absl::Status status = status_of(location);
+    EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument) << location;
+    EXPECT_THAT(Message(status), HasSubstr("outside the folder")) << location;
   }
   // Unless the folder is a wider one.
-  EXPECT_TRUE(m_.Status({.root = elsewhere.path().parent_path()}).ok());
+  EXPECT_TRUE(status_of("link.bin", {.root = elsewhere.path().parent_path()}).ok());
+}
+
+TEST_F(ExternalDataTest, IsAFile) {
+  ASSERT_EQ(::mkfifo((m_.builder.folder() / "pipe").c_str(), 0600), 0);
+  std::filesystem::create_directory(m_.builder.folder() / "folder");
+  for (const char* const location : {"pipe", "folder"}) {
+    m_.tensor->clear_external_data();
+    Set("location", location);
+    EXPECT_THAT(Message(m_.Status()), HasSubstr("is not a regular file but")) << location;
+  }
 }
 
 TEST_F(ExternalDataTest, BadEntriesAreRefused) {
@@ -266,6 +289,19 @@ TEST(SymbolicDimsTest, WithoutAValueTheErrorSaysHowToGiveOne) {
               HasSubstr("dims.x[1] is 4, the file fixes it to 3"));
 }
 
+TEST(SymbolicDimsTest, AKeyThatNamesNothingIsAnError) {
+  ModelBuilder b(13);
+  auto& x = b.Input("x", {-1, 3, 4, 4});
+  b.NameDim(x, 0, "N");
+  b.Node("Relu", {"x"}, {"y"});
+  b.Output("y");
+  const absl::Status status = b.Import({.dims = {{"N", 1}, {"hieght", 4}}}).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Message(status),
+              HasSubstr("dims.hieght: no input has such a dimension, want one of N, batch, "
+                        "channels, height, width, x[0], x[1], x[2], x[3]"));
+}
+
 TEST(ImportTest, InitialisersThatAreListedAsInputsAreConstants) {
   Addition m({2});
   m.tensor->add_float_data(1);
@@ -294,6 +330,69 @@ TEST(ImportTest, AllThatIsMissingIsInOneError) {
                                      HasSubstr("QLinearConv-13 (1: \"node_c\")"),
                                      HasSubstr("com.example.Relu (1: \"node_e\")"),
                                      testing::Not(HasSubstr("AlsoUnheard"))));
+}
+
+TEST(ImportTest, WhatIsMissingIsAlsoGivenEntryByEntry) {
+  ModelBuilder b(13);
+  b.Input("x", {2});
+  b.Node("Unheard", {"x"}, {"a"});
+  b.Node("Unheard", {"a"}, {"b"});
+  b.Output("b");
+  std::vector<UnsupportedThing> missing;
+  EXPECT_EQ(b.Import({.missing = &missing}).status().code(), absl::StatusCode::kUnimplemented);
+  ASSERT_EQ(missing.size(), 1u);
+  EXPECT_EQ(missing[0].what, "Unheard-13");
+  EXPECT_EQ(missing[0].count, 2u);
+  EXPECT_THAT(missing[0].places, ElementsAre("node_a", "node_b"));
+}
+
+TEST(ImportTest, GeneratedConstantsHaveALimitTogetherAndTakeNoMemory) {
+  ModelBuilder b(13);
+  b.Input("x", {1});
+  b.Ints("shape", {1 << 20, 256});  // A gigabyte of floats.
+  b.Node("ConstantOfShape", {"shape"}, {"c"});
+  b.Node("ConstantOfShape", {"shape"}, {"d"});
+  b.Node("Mul", {"x", "c"}, {"y"});
+  b.Node("Mul", {"y", "d"}, {"z"});
+  b.Output("z");
+  const Bytes gigabyte = 1024_MiB;
+  const absl::StatusOr<ImportedModel> within = b.Import({.max_tensor = gigabyte * 2});
+  ASSERT_TRUE(within.ok()) << within.status();
+  EXPECT_LT(within->structure_memory, 1_MiB);
+  const absl::Status over = b.Import({.max_tensor = gigabyte * 2 - Bytes::Of(1)}).status();
+  EXPECT_EQ(over.code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_THAT(Message(over), AllOf(HasSubstr("node_d"), HasSubstr("ConstantOfShape-13"),
+                                   HasSubstr("take 2 GiB so far, the limit is")));
+}
+
+TEST(SummaryTest, SaysWhatTheFileSaysBeforeDimensionsHaveValues) {
+  ModelBuilder b(13);
+  onnx::ValueInfoProto& x = b.Input("x", {-1, 3, -1});
+  b.NameDim(x, 0, "batch");
+  b.Input("c", {2});  // An initialiser that is listed as an input.
+  b.Counting("c", {2});
+  b.Input("s", {1}, onnx::TensorProto::STRING);
+  b.Node("Relu", {"x"}, {"y"});
+  b.Node("Relu", {"y"}, {"z"});
+  b.Node("Relu", {"z"}, {"w"}).proto().set_domain("com.example");
+  b.Output("w");
+  const absl::StatusOr<ImportedModel> imported = b.Import();
+  EXPECT_FALSE(imported.ok());
+  const absl::StatusOr<OnnxSummary> summary = SummarizeOnnx(b.folder() / "model.onnx", {});
+  ASSERT_TRUE(summary.ok()) << summary.status();
+  EXPECT_EQ(summary->opset, 13);
+  EXPECT_EQ(summary->producer, "tests");
+  ASSERT_EQ(summary->inputs.size(), 2u);
+  EXPECT_THAT(summary->inputs[0].dims, ElementsAre("batch", "3", "?"));
+  EXPECT_EQ(summary->inputs[0].type, DataType::kFloat32);
+  EXPECT_FALSE(summary->inputs[1].type.has_value());
+  ASSERT_EQ(summary->outputs.size(), 1u);
+  EXPECT_EQ(summary->nodes, 3u);
+  EXPECT_EQ(summary->operators.at("Relu"), 2u);
+  EXPECT_EQ(summary->operators.at("com.example.Relu"), 1u);
+  const absl::Status none = SummarizeOnnx(b.folder() / "none.onnx", {}).status();
+  EXPECT_EQ(none.code(), absl::StatusCode::kNotFound);
+  EXPECT_THAT(Message(none), HasSubstr("none.onnx"));
 }
 
 TEST(ImportTest, OpsetsBeyondTheKnownOnesAreRefused) {

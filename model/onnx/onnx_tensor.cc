@@ -4,9 +4,9 @@
 #include <cstring>
 #include <set>
 #include <string>
-#include <system_error>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -132,11 +132,6 @@ absl::StatusOr<ExternalEntry> ReadEntry(const TensorProto& tensor) {
   return entry;
 }
 
-bool IsBelow(const std::filesystem::path& path, const std::filesystem::path& root) {
-  const auto [in_root, in_path] = std::mismatch(root.begin(), root.end(), path.begin(), path.end());
-  return in_root == root.end() || (in_root->empty() && std::next(in_root) == root.end());
-}
-
 }  // namespace
 
 std::optional<DataType> DataTypeFromOnnx(std::int64_t type) {
@@ -248,31 +243,26 @@ OnnxTensors::MaybeConstant OnnxTensors::External(const TensorProto& tensor, Byte
 
 absl::StatusOr<std::shared_ptr<const ModelFile>> OnnxTensors::OpenExternal(
     const std::string& location) {
-  std::error_code error;
-  const std::filesystem::path path = std::filesystem::canonical(folder_ / location, error);
-  if (error) {
-    return absl::NotFoundError(absl::StrFormat("cannot open its external data \"%s\": %s",
-                                               (folder_ / location).string(), error.message()));
-  }
-  if (!IsBelow(path, root_)) {
+  const std::filesystem::path named = location;
+  if (named.is_absolute() || location.find('\0') != std::string::npos ||
+      std::ranges::find(named, "..") != named.end()) {
     return absl::InvalidArgumentError(absl::StrFormat(
-        "its external data \"%s\" lies outside the folder \"%s\"", path.string(), root_.string()));
+        "its external data is at \"%s\", want a path from the model's folder without \"..\"",
+        absl::CHexEscape(location)));
   }
-  std::shared_ptr<const ModelFile>& file = external_[path];
-  if (file == nullptr) {
-    absl::StatusOr<std::shared_ptr<const ModelFile>> opened = ModelFile::Open(path);
-    if (!opened.ok()) {
-      external_.erase(path);
-      return opened.status();
-    }
-    file = *std::move(opened);
-  }
+  const auto known = by_location_.find(location);
+  if (known != by_location_.end()) return known->second;
+  SLUICE_ASSIGN_OR_RETURN(std::shared_ptr<const ModelFile> file,
+                          ModelFile::Open(folder_ / named, root_));
+  by_location_.emplace(location, file);
   return file;
 }
 
 std::vector<std::filesystem::path> OnnxTensors::external_files() const {
   std::vector<std::filesystem::path> files;
-  for (const auto& [path, file] : external_) files.push_back(path);
+  for (const auto& [location, file] : by_location_) files.push_back(file->path());
+  std::ranges::sort(files);
+  files.erase(std::unique(files.begin(), files.end()), files.end());
   return files;
 }
 

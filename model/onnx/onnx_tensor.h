@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -37,7 +38,7 @@ class OnnxTensors {
   //        (external file), as ImportOnnx. Messages name the tensor.
   absl::StatusOr<Value> Read(const onnx::TensorProto& tensor, const TensorContents& contents);
 
-  // External files that were opened.
+  // External files that were opened, each once.
   std::vector<std::filesystem::path> external_files() const;
 
  private:
@@ -49,7 +50,7 @@ class OnnxTensors {
   std::shared_ptr<const ModelFile> model_;
   std::filesystem::path folder_, root_;
   Bytes max_tensor_;
-  std::map<std::filesystem::path, std::shared_ptr<const ModelFile>> external_;
+  std::map<std::string, std::shared_ptr<const ModelFile>> by_location_;
 };
 
 }  // namespace sluice

@@ -14,6 +14,13 @@
 
 namespace sluice {
 
+// One thing that is missing.
+struct UnsupportedThing {
+  std::string what;                 // Such as "Resize-18: antialias is not supported".
+  std::size_t count = 0;            // How often the model needs it.
+  std::vector<std::string> places;  // Names of the first few nodes or tensors.
+};
+
 class UnsupportedList {
  public:
   // `what` such as "Resize-18: antialias is not supported"; `where` the node's or tensor's name.
@@ -22,6 +29,7 @@ class UnsupportedList {
 
   // UNIMPLEMENTED: every `what`, how often, and the names of the first few places.
   absl::Status ToStatus() const;
+  std::vector<UnsupportedThing> things() const;
 
  private:
   struct Places {

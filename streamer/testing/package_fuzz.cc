@@ -2,7 +2,7 @@
 // The bytes are tried as they are, and with their checksums made right, so that what lies behind
 // the checksums is reached too.
 
-#include <sys/mman.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include <cstdint>
@@ -24,11 +24,30 @@ constexpr std::size_t kMostBytes = 1 << 20;
 const PackageIdentity kIdentity{"fuzz\n"};
 const std::vector<Bytes> kSizes = {Bytes::Of(10), kPageSize};
 
+// In memory, since a disk would set the pace, and with a name, as a package that is in use has.
+class NamedFile {
+ public:
+  NamedFile() : fd_(::mkstemp(path_.data())) { SLUICE_CHECK(fd_ >= 0); }
+  ~NamedFile() {
+    ::unlink(path_.c_str());
+    ::close(fd_);
+  }
+  NamedFile(const NamedFile&) = delete;
+  NamedFile& operator=(const NamedFile&) = delete;
+  int fd() const { return fd_; }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_ = "/dev/shm/package_fuzz_" + std::string(6, 'X');
+  const int fd_;
+};
+
 void TryOpen(std::span<const std::byte> file) {
-  const int fd = ::memfd_create("package", MFD_CLOEXEC);
-  SLUICE_CHECK(fd >= 0);
-  SLUICE_CHECK(::write(fd, file.data(), file.size()) == static_cast<ssize_t>(file.size()));
-  const auto package = Package::Open("/proc/self/fd/" + std::to_string(fd), kIdentity, kSizes);
+  static const NamedFile named;
+  SLUICE_CHECK(::ftruncate(named.fd(), 0) == 0);
+  SLUICE_CHECK(::pwrite(named.fd(), file.data(), file.size(), 0) ==
+               static_cast<ssize_t>(file.size()));
+  const auto package = Package::Open(named.path(), kIdentity, kSizes);
   if (package.ok()) {
     SLUICE_CHECK((*package)->extents().size() == kSizes.size());
     for (std::size_t i = 0; i < kSizes.size(); ++i) {
@@ -41,7 +60,6 @@ void TryOpen(std::span<const std::byte> file) {
     SLUICE_CHECK(package.status().code() == absl::StatusCode::kDataLoss ||
                  package.status().code() == absl::StatusCode::kFailedPrecondition);
   }
-  ::close(fd);
 }
 
 std::uint64_t Load(std::span<const std::byte> file, std::size_t at) {

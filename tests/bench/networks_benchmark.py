@@ -23,6 +23,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "e2e"))
+from benchmarks_page import write_section  # noqa: E402
 from daemon import MIB, ROOT, Daemon  # noqa: E402
 
 NETWORKS = ["mobilenet_v2", "resnet50", "inception_v3", "densenet201", "resnet152", "vgg16",
@@ -137,11 +138,7 @@ def main():
             table += lines
             print("\n".join(lines), flush=True)
     if arguments.write:
-        page = ROOT / "docs" / "benchmarks.md"
-        text = page.read_text()
-        begin, end = "<!-- networks begin -->", "<!-- networks end -->"
-        head, rest = text.split(begin)
-        page.write_text(head + begin + "\n" + "\n".join(table) + "\n" + end + rest.split(end)[1])
+        write_section("networks", table)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,12 @@ class Cgroup:
                 group.remove()
         return None
 
+    def nested(self):
+        """A group inside this one, without a limit of its own."""
+        group = Cgroup(self.path / "inner", self.version)
+        group.path.mkdir()
+        return group
+
     def enter(self):
         (self.path / "cgroup.procs").write_text(str(os.getpid()))
 

@@ -5,8 +5,9 @@ Packages truncated or with flipped bits are rebuilt or refused, and the answer i
 DATA_LOSS; a thousand mutated and truncated models each get an error or load, while a good one is
 served; kill -9 at random moments leaves a daemon that starts clean.
 
-Usage: damage_test.py BUILD_DIR
+Usage: damage_test.py BUILD_DIR [--kills N] [--seed S] [--only-kills]
 """
+import argparse
 import random
 import shutil
 import signal
@@ -19,7 +20,6 @@ from pathlib import Path
 from daemon import MIB, Daemon, read_outputs, write_random_inputs
 
 MUTATIONS = 1000
-KILLS = 20
 
 
 def configuration(model, more=""):
@@ -133,40 +133,72 @@ def mutated_models(binaries, scratch):
         assert daemon.stop() == 0
 
 
-def killed(binaries, scratch):
-    model = scratch / "net.onnx"
-    if not model.exists():
-        make_network(binaries, "mobilenet_v2", model)
-    inputs = scratch / "inputs"
-    work = scratch / "killed"
-    draw = random.Random(17)
-    right = None
-    for i in range(KILLS):
-        daemon = Daemon(binaries, configuration(model), work=work).start()
-        time.sleep(draw.uniform(0.01, 0.8))
+def stale_files(work):
+    """What a start must have removed: everything but packages and the records of their self-tests."""
+    cache = work / "cache"
+    if not cache.exists():
+        return []
+    return [p.name for p in cache.iterdir() if p.suffix != ".sluice" and
+            not (p.suffix == ".selftest" and p.with_suffix(".sluice").exists())]
+
+
+def killed(binaries, scratch, kills, seed):
+    """Kill -9 at a random moment of import, pack or serve; the next start must be clean."""
+    print(f"kills: {kills}, seed {seed}", flush=True)
+    networks = {"net": "mobilenet_v2", "large": "resnet50"}
+    for network in networks.values():
+        if not (scratch / f"{network}.onnx").exists():
+            make_network(binaries, network, scratch / f"{network}.onnx")
+    config = (f"memory: {{ budget: {96 * MIB} }}\ncompute: {{ threads: 2 }}\nmodels:\n" +
+              "".join(f"  - name: {name}\n    path: {scratch / network}.onnx\n"
+                      for name, network in networks.items()))
+    work, inputs = scratch / "killed", scratch / "kill-inputs"
+    draw = random.Random(seed)
+    right, moments = {}, {"importing": 0, "packing": 0, "serving": 0}
+    for i in range(kills):
+        # Packing takes longer than the rest, so it is entered afresh every other time.
+        if i % 2 == 0:
+            shutil.rmtree(work / "cache", ignore_errors=True)
+        daemon = Daemon(binaries, config, work=work).start()
+        time.sleep(draw.uniform(0.01, 1.5))
         daemon.stop(signal.SIGKILL)
         shutil.rmtree(daemon.socket.parent, ignore_errors=True)
-        if i % 4 == 3:
-            shutil.rmtree(work / "cache", ignore_errors=True)
-    with Daemon(binaries, configuration(model), work=work) as daemon:
-        daemon.wait_ready()
-        if not inputs.exists():
-            write_random_inputs(daemon.ctl_json("metadata", "net"), inputs, seed=3)
-        right = answer(daemon, inputs, scratch / "out")
-        assert right is not None
-        left = [p.name for p in (work / "cache").iterdir()]
-        assert len([n for n in left if n.endswith(".sluice")]) == 1, left
-        assert len(left) <= 2, f"stale files: {left}"
-    print(f"killed {KILLS} times: the next start is clean")
+        cache = work / "cache"
+        left = sorted(p.name for p in cache.iterdir()) if cache.exists() else []
+        moment = ("packing" if any(n.endswith(".sluice-build") for n in left) else
+                  "serving" if len(left) == len(networks) else "importing")
+        moments[moment] += 1
+        with Daemon(binaries, config, work=work) as daemon:
+            daemon.wait_ready()
+            assert not stale_files(work), f"kill {i}: {stale_files(work)}"
+            for name in networks:
+                folder = inputs / name
+                if not folder.exists():
+                    write_random_inputs(daemon.ctl_json("metadata", name), folder, seed=3)
+                daemon.ctl("infer", name, "--inputs", folder, "--raw", scratch / "out")
+                got = read_outputs(scratch / "out")
+                assert right.setdefault(name, got) == got, f"kill {i}: another answer of {name}"
+            assert daemon.stop() == 0, daemon.log_text()
+        packages = list(cache.glob("*.sluice"))
+        assert len(packages) == len(networks), packages
+        if i % 20 == 19:
+            print(f"kill {i + 1}: {moments}", flush=True)
+    print(f"killed {kills} times ({moments}): each next start is clean and answers right")
 
 
 def main():
-    binaries = Path(sys.argv[1])
+    parser = argparse.ArgumentParser()
+    parser.add_argument("binaries", type=Path)
+    parser.add_argument("--kills", type=int, default=10)
+    parser.add_argument("--seed", type=int, default=17)
+    parser.add_argument("--only-kills", action="store_true")
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="sluice-damage-") as scratch:
         scratch = Path(scratch)
-        damaged_packages(binaries, scratch)
-        mutated_models(binaries, scratch)
-        killed(binaries, scratch)
+        if not options.only_kills:
+            damaged_packages(options.binaries, scratch)
+            mutated_models(options.binaries, scratch)
+        killed(options.binaries, scratch, options.kills, options.seed)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""A real Prometheus scrapes the daemon, and promtool finds nothing to say about the metrics.
+"""A real Prometheus scrapes the daemon, promtool finds nothing to say about the metrics, every
+metric of docs/metrics.md is in a scrape, and a scrape waits for neither a load nor an inference.
 
 Usage: prometheus_test.py BUILD_DIR
 """
 import json
+import re
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,7 +16,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from daemon import MIB, Daemon, free_port, skip
+from daemon import MIB, ROOT, Daemon, free_port, skip
 
 # Each must return data once the model has answered.
 EXPRESSIONS = (
@@ -26,6 +29,49 @@ EXPRESSIONS = (
     'sluice_model_state{model="net",state="READY"} == 1',
     "sum(process_resident_memory_bytes) < sum(sluice_memory_budget_bytes)",
 )
+
+
+def families(page):
+    """Name to type, from the table of docs/metrics.md."""
+    return dict(re.findall(r"^\| `(\w+)` \| (\w+) \|", page, flags=re.M))
+
+
+def all_are_there(text):
+    documented = families((ROOT / "docs" / "metrics.md").read_text())
+    scraped = dict(re.findall(r"^# TYPE (\S+) (\w+)$", text, flags=re.M))
+    assert scraped == documented, set(scraped.items()) ^ set(documented.items())
+    for name, kind in documented.items():
+        sample = name + ("_count" if kind == "histogram" else "")
+        assert re.search(rf"^{sample}(\{{.*\}})? \S+$", text, flags=re.M), f"{name}: no sample"
+    return len(documented)
+
+
+def value(text, series):
+    return float(re.search(rf"^{re.escape(series)} (\S+)$", text, flags=re.M)[1])
+
+
+def scrapes_while_it_works(daemon, binaries, config, model):
+    """Scrapes while one network is packed and another one answers; how often it saw that."""
+    daemon.write_config(config + f"  - name: large\n    path: {model}\n    max_resident: 0\n")
+    daemon.process.send_signal(signal.SIGHUP)
+    callers = [subprocess.Popen([binaries / "client" / "sluicectl", "--address", daemon.address,
+                                 "infer", "net", "--random", "1"], stdout=subprocess.DEVNULL)
+               for _ in range(8)]
+    loading = 'sluice_model_state{model="large",version="1",state="LOADING"}'
+    ready = 'sluice_model_state{model="large",version="1",state="READY"}'
+    seen = 0
+    until = time.monotonic() + 120
+    while True:
+        text = daemon.metrics()
+        if loading in text:
+            seen += value(text, loading) == 1
+            if value(text, ready) == 1:
+                break
+        assert time.monotonic() < until, daemon.log_text()
+    assert all(caller.wait(120) == 0 for caller in callers)
+    # A scrape that waits for the load sees none of it.
+    assert seen >= 3, seen
+    return seen
 
 
 def query(port, expression):
@@ -41,13 +87,30 @@ def main():
     with tempfile.TemporaryDirectory(prefix="sluice-prom-") as scratch:
         scratch = Path(scratch)
         model = scratch / "net.onnx"
-        subprocess.run([binaries / "tests" / "networks" / "sluice_make_network", "mobilenet_v2",
-                        "--out", model], check=True)
+        for architecture, file in (("mobilenet_v2", model), ("resnet50", scratch / "large.onnx")):
+            subprocess.run([binaries / "tests" / "networks" / "sluice_make_network", architecture,
+                            "--out", file], check=True)
         config = (f"memory: {{ budget: {96 * MIB} }}\nmodels:\n  - name: net\n    path: {model}\n")
         with Daemon(binaries, config, work=scratch / "work") as daemon:
             daemon.wait_ready()
             for _ in range(3):
                 daemon.ctl("infer", "net", "--random", "1")
+            seen = scrapes_while_it_works(daemon, binaries, config, scratch / "large.onnx")
+            daemon.ctl("infer", "large", "--random", "1")
+            text = daemon.metrics()
+            count = all_are_there(text)
+            assert value(text, 'sluice_residency_misses_total{model="large",version="1"}') > 0
+            assert value(text, 'sluice_residency_hits_total{model="net",version="1"}') > 0
+            assert value(text, "sluice_storage_read_bytes_total") > 100 * 1000 * 1000
+            assert value(text, 'sluice_request_size_bytes_sum{model="net",version="1"}') == (
+                11 * 4 * 3 * 224 * 224)
+            assert value(text, 'sluice_reloads_total{result="ok"}') == 1
+            daemon.config_path.write_text("this: is no configuration\n")
+            daemon.process.send_signal(signal.SIGHUP)
+            until = time.monotonic() + 30
+            while value(daemon.metrics(), "sluice_config_last_reload_success") != 0:
+                assert time.monotonic() < until, daemon.log_text()
+            print(f"{count} metrics documented and scraped; {seen} scrapes during a load")
             lint = subprocess.run(["promtool", "check", "metrics"], input=daemon.metrics(),
                                   capture_output=True, text=True)
             assert lint.returncode == 0, lint.stdout + lint.stderr
