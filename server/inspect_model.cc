@@ -17,7 +17,7 @@ namespace sluice {
 namespace {
 
 // What two runs of the same steps differ by, packing included, which is not done here.
-constexpr Bytes kGrowthVariation = 512_KiB;
+constexpr Bytes kGrowthVariation = 1536_KiB;
 
 Bytes Sum(std::span<const Bytes> amounts) {
   Bytes sum;
