@@ -49,10 +49,16 @@ struct StepInfo {
 
 // An input or output of the model: a row-major tensor in a buffer of its own.
 struct PortInfo {
+  // Of an output: `axis` is as large as the kInt64 in `count` says, at most as the shape does.
+  struct Dynamic {
+    std::size_t axis = 0;
+    BufferIndex count{};
+  };
   std::string name;
   DataType type = DataType::kFloat32;
   Shape shape;
   BufferIndex buffer{};
+  std::optional<Dynamic> dynamic = {};
 };
 
 // What a step is given to run with. Borrowed for the call.

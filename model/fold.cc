@@ -39,8 +39,9 @@ absl::StatusOr<std::int64_t> Compute(Binary::Kind kind, std::int64_t a, std::int
       return std::max(a, b);
     case Binary::Kind::kMinimum:
       return std::min(a, b);
+    default:
+      return absl::UnimplementedError(Name(kind));
   }
-  return a;
 }
 
 absl::StatusOr<float> Compute(Binary::Kind kind, float a, float b) {
@@ -59,8 +60,9 @@ absl::StatusOr<float> Compute(Binary::Kind kind, float a, float b) {
       return std::max(a, b);
     case Binary::Kind::kMinimum:
       return std::min(a, b);
+    default:
+      return absl::UnimplementedError(Name(kind));
   }
-  return a;
 }
 
 std::optional<float> Compute(const Unary& op, float x) {
@@ -166,6 +168,7 @@ struct Folder {
   }
 
   MaybeBytes operator()(const Binary& op) const {
+    if (op.kind > Binary::Kind::kMinimum) return std::nullopt;
     const Value& b = graph.value(*node.inputs[1]);
     const std::vector<std::size_t> ia = BroadcastIndices(x.shape, y.shape);
     const std::vector<std::size_t> ib = BroadcastIndices(b.shape, y.shape);
@@ -315,7 +318,8 @@ struct Folder {
   }
 
   MaybeBytes operator()(const Reduce& op) const {
-    if (op.kind == Reduce::Kind::kL2 || ElementCount(x.shape) == 0) return std::nullopt;
+    if (op.kind == Reduce::Kind::kL2 || op.kind == Reduce::Kind::kL1 || ElementCount(x.shape) == 0)
+      return std::nullopt;
     if (x.type == DataType::kFloat32) {
       SLUICE_ASSIGN_OR_RETURN(const std::vector<float> v, ReadFloats(x));
       return PackFloats(y.type, Reduced(op, v));

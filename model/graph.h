@@ -21,11 +21,19 @@
 
 namespace sluice {
 
+// A dimension whose size is computed: the shape has the largest that it may be, elements behind the
+// real size are zero, and `count` (kInt64, of shape []) says how large it is.
+struct DynamicDim {
+  std::size_t axis = 0;
+  ValueId count{};
+};
+
 struct Value {
   std::string name;  // As in the file; made up for values that rewrites introduce.
   DataType type = DataType::kFloat32;
   Shape shape;
   std::shared_ptr<const Constant> constant;  // Null for what a node or a caller supplies.
+  std::optional<DynamicDim> dynamic = {};
 };
 
 struct Node {

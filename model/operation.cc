@@ -29,6 +29,44 @@ struct NameOf {
   std::string operator()(const Cast&) const { return "cast"; }
   std::string operator()(const Expand&) const { return "expand"; }
   std::string operator()(const Lrn&) const { return "local response normalisation"; }
+  std::string operator()(const Compare& op) const { return std::string(Name(op.kind)); }
+  std::string operator()(const Classify&) const { return "classify"; }
+  std::string operator()(const Select&) const { return "select"; }
+  std::string operator()(const PoolIndices&) const { return "max pool indices"; }
+  std::string operator()(const GridSample&) const { return "grid sample"; }
+  std::string operator()(const RoiAlign&) const { return "roi align"; }
+  std::string operator()(const Determinant&) const { return "determinant"; }
+  std::string operator()(const GatherElements&) const { return "gather elements"; }
+  std::string operator()(const GatherNd&) const { return "gather nd"; }
+  std::string operator()(const ScatterElements&) const { return "scatter elements"; }
+  std::string operator()(const ScatterNd&) const { return "scatter nd"; }
+  std::string operator()(const ReverseSequence&) const { return "reverse sequence"; }
+  std::string operator()(const Triangle&) const { return "triangle"; }
+  std::string operator()(const OneHot&) const { return "one hot"; }
+  std::string operator()(const ArgReduce& op) const {
+    return op.kind == ArgReduce::Kind::kMax ? "arg max" : "arg min";
+  }
+  std::string operator()(const Hardmax&) const { return "hardmax"; }
+  std::string operator()(const CumulativeSum&) const { return "cumulative sum"; }
+  std::string operator()(const Normalize&) const { return "normalize"; }
+  std::string operator()(const TopK& op) const { return op.indices ? "top k indices" : "top k"; }
+  std::string operator()(const NonZero&) const { return "non-zero"; }
+  std::string operator()(const Compress&) const { return "compress"; }
+  std::string operator()(const Unique&) const { return "unique"; }
+  std::string operator()(const NonMaxSuppression&) const { return "non-max suppression"; }
+  std::string operator()(const Recurrent& op) const {
+    switch (op.kind) {
+      case Recurrent::Kind::kRnn:
+        return "rnn";
+      case Recurrent::Kind::kGru:
+        return "gru";
+      case Recurrent::Kind::kLstm:
+        return "lstm";
+    }
+    return "recurrent";
+  }
+  std::string operator()(const Quantize&) const { return "quantize"; }
+  std::string operator()(const Dequantize&) const { return "dequantize"; }
 };
 
 }  // namespace
@@ -77,6 +115,42 @@ std::string_view Name(Unary::Kind kind) {
       return "ceil";
     case Unary::Kind::kLinear:
       return "linear";
+    case Unary::Kind::kSin:
+      return "sin";
+    case Unary::Kind::kCos:
+      return "cos";
+    case Unary::Kind::kTan:
+      return "tan";
+    case Unary::Kind::kAsin:
+      return "asin";
+    case Unary::Kind::kAcos:
+      return "acos";
+    case Unary::Kind::kAtan:
+      return "atan";
+    case Unary::Kind::kSinh:
+      return "sinh";
+    case Unary::Kind::kCosh:
+      return "cosh";
+    case Unary::Kind::kAsinh:
+      return "asinh";
+    case Unary::Kind::kAcosh:
+      return "acosh";
+    case Unary::Kind::kAtanh:
+      return "atanh";
+    case Unary::Kind::kRound:
+      return "round";
+    case Unary::Kind::kSign:
+      return "sign";
+    case Unary::Kind::kNot:
+      return "not";
+    case Unary::Kind::kThresholdedRelu:
+      return "thresholded relu";
+    case Unary::Kind::kShrink:
+      return "shrink";
+    case Unary::Kind::kGelu:
+      return "gelu";
+    case Unary::Kind::kGeluTanh:
+      return "gelu tanh";
   }
   SLUICE_CHECK(false);
   return {};
@@ -98,6 +172,33 @@ std::string_view Name(Binary::Kind kind) {
       return "maximum";
     case Binary::Kind::kMinimum:
       return "minimum";
+    case Binary::Kind::kModulo:
+      return "modulo";
+    case Binary::Kind::kRemainder:
+      return "remainder";
+    case Binary::Kind::kAnd:
+      return "and";
+    case Binary::Kind::kOr:
+      return "or";
+    case Binary::Kind::kXor:
+      return "xor";
+    case Binary::Kind::kShiftLeft:
+      return "shift left";
+    case Binary::Kind::kShiftRight:
+      return "shift right";
+  }
+  SLUICE_CHECK(false);
+  return {};
+}
+
+std::string_view Name(Compare::Kind kind) {
+  switch (kind) {
+    case Compare::Kind::kEqual:
+      return "equal";
+    case Compare::Kind::kLess:
+      return "less";
+    case Compare::Kind::kLessOrEqual:
+      return "less or equal";
   }
   SLUICE_CHECK(false);
   return {};
@@ -117,6 +218,8 @@ std::string_view Name(Reduce::Kind kind) {
       return "product";
     case Reduce::Kind::kL2:
       return "l2";
+    case Reduce::Kind::kL1:
+      return "l1";
   }
   SLUICE_CHECK(false);
   return {};

@@ -5,12 +5,15 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/operation_rules.h"
 
 namespace sluice {
 namespace {
 
-using Inputs = std::span<const Value* const>;
-using MaybeShape = absl::StatusOr<std::optional<Shape>>;
+using rules::Arity;
+using rules::Inputs;
+using rules::MaybeShape;
+using rules::Wrong;
 
 // Attributes beyond this are nonsense, and sums of a few of them cannot overflow.
 constexpr std::int64_t kMaxAttribute = std::int64_t{1} << 40;
@@ -22,11 +25,6 @@ bool Sane(std::span<const std::int64_t> numbers) {
 
 bool Positive(std::span<const std::int64_t> numbers) {
   return Sane(numbers) && std::ranges::all_of(numbers, [](std::int64_t n) { return n > 0; });
-}
-
-template <typename... Args>
-absl::Status Wrong(const absl::FormatSpec<Args...>& format, const Args&... args) {
-  return absl::InvalidArgumentError(absl::StrFormat(format, args...));
 }
 
 absl::Status NeedRank(const Value& x, std::size_t least) {
@@ -79,6 +77,11 @@ absl::StatusOr<Shape> SlideWindows(const Windows& w, const Shape& x, std::int64_
 struct ShapeOf {
   Inputs inputs;
   const Shape& x() const { return inputs[0]->shape; }
+
+  template <typename Op>
+  MaybeShape operator()(const Op& op) const {
+    return rules::ShapeOf(op, inputs);
+  }
 
   MaybeShape operator()(const Unary&) const { return x(); }
   MaybeShape operator()(const Cast&) const { return x(); }
@@ -188,12 +191,12 @@ struct ShapeOf {
   }
 
   MaybeShape operator()(const Softmax& op) const {
-    SLUICE_RETURN_IF_ERROR(NeedAxis(op.axis));
+    SLUICE_RETURN_IF_ERROR(rules::CheckAxis(op.axis, x()));
     return x();
   }
 
   MaybeShape operator()(const Concat& op) const {
-    SLUICE_RETURN_IF_ERROR(NeedAxis(op.axis));
+    SLUICE_RETURN_IF_ERROR(rules::CheckAxis(op.axis, x()));
     const auto axis = static_cast<std::size_t>(op.axis);
     Shape out = x();
     for (std::size_t i = 1; i < inputs.size(); ++i) {
@@ -244,11 +247,8 @@ struct ShapeOf {
   }
 
   MaybeShape operator()(const Gather& op) const {
-    SLUICE_RETURN_IF_ERROR(NeedAxis(op.axis));
-    const DataType type = inputs[1]->type;
-    if (type != DataType::kInt64 && type != DataType::kInt32) {
-      return Wrong("indices are %s, want INT32 or INT64", ProtocolName(type));
-    }
+    SLUICE_RETURN_IF_ERROR(rules::CheckAxis(op.axis, x()));
+    SLUICE_RETURN_IF_ERROR(rules::CheckIndexType(*inputs[1]));
     Shape out(x().begin(), x().begin() + op.axis);
     out.insert(out.end(), inputs[1]->shape.begin(), inputs[1]->shape.end());
     out.insert(out.end(), x().begin() + op.axis + 1, x().end());
@@ -260,21 +260,18 @@ struct ShapeOf {
     if (op.size < 1) return Wrong("got size %d, want a positive one", op.size);
     return x();
   }
-
-  absl::Status NeedAxis(std::int64_t axis) const {
-    if (axis >= 0 && static_cast<std::size_t>(axis) < x().size()) return absl::OkStatus();
-    return Wrong("axis %d is not in the shape %s", axis, FormatShape(x()));
-  }
 };
 
 // What a node's output must be where its operation alone does not say.
 struct ChoiceCheck {
-  const Shape& x;
-  const Shape& y;
+  Inputs inputs;
+  const Value& output;
+  const Shape& x = inputs[0]->shape;
+  const Shape& y = output.shape;
 
   template <typename Op>
-  absl::Status operator()(const Op&) const {
-    return absl::OkStatus();
+  absl::Status operator()(const Op& op) const {
+    return rules::CheckChoice(op, inputs, output);
   }
 
   absl::Status operator()(const Reshape&) const {
@@ -337,23 +334,19 @@ struct ChoiceCheck {
   }
 };
 
-struct Arity {
-  std::size_t least, most;
+struct ArityCase {
+  template <typename Op>
+  Arity operator()(const Op& op) const {
+    return rules::ArityOf(op);
+  }
+  Arity operator()(const Convolution&) const { return {2, 4}; }
+  Arity operator()(const FullyConnected&) const { return {2, 4}; }
+  Arity operator()(const ChannelAffine&) const { return {3, 3}; }
+  Arity operator()(const Binary&) const { return {2, 2}; }
+  Arity operator()(const MatMul&) const { return {2, 2}; }
+  Arity operator()(const Gather&) const { return {2, 2}; }
+  Arity operator()(const Concat&) const { return {1, SIZE_MAX}; }
 };
-
-Arity ArityOf(const Operation& operation) {
-  if (std::holds_alternative<Convolution>(operation) ||
-      std::holds_alternative<FullyConnected>(operation)) {
-    return {2, 4};
-  }
-  if (std::holds_alternative<ChannelAffine>(operation)) return {3, 3};
-  if (std::holds_alternative<Binary>(operation) || std::holds_alternative<MatMul>(operation) ||
-      std::holds_alternative<Gather>(operation)) {
-    return {2, 2};
-  }
-  if (std::holds_alternative<Concat>(operation)) return {1, SIZE_MAX};
-  return {1, 1};
-}
 
 absl::Status CheckEpilogues(const Node& node, Inputs inputs, const Value& y) {
   const std::span<const Epilogue> epilogues = EpiloguesOf(node.operation);
@@ -373,7 +366,7 @@ absl::Status CheckEpilogues(const Node& node, Inputs inputs, const Value& y) {
 }
 
 absl::Status CheckArity(const Operation& operation, Inputs inputs) {
-  const Arity arity = ArityOf(operation);
+  const Arity arity = std::visit(ArityCase{}, operation);
   std::size_t most = arity.most;
   for (const Epilogue& epilogue : EpiloguesOf(operation)) {
     if (epilogue.kind == Epilogue::Kind::kAdd) {
@@ -406,17 +399,17 @@ absl::Status CheckConstants(const Operation& operation, Inputs inputs) {
   return absl::OkStatus();
 }
 
-absl::Status CheckTypes(const Operation& operation, Inputs inputs, const Value& y) {
-  if (std::holds_alternative<Cast>(operation)) return absl::OkStatus();
-  const std::size_t count = std::holds_alternative<Gather>(operation) ? 1 : inputs.size();
-  for (std::size_t i = 0; i < count; ++i) {
-    if (inputs[i] != nullptr && inputs[i]->type != y.type) {
-      return Wrong("input %u is %s, want the output's %s", i, ProtocolName(inputs[i]->type),
-                   ProtocolName(y.type));
-    }
+struct TypeCheck {
+  Inputs inputs;
+  const Value& y;
+
+  template <typename Op>
+  absl::Status operator()(const Op& op) const {
+    return rules::CheckTypes(op, inputs, y);
   }
-  return absl::OkStatus();
-}
+  absl::Status operator()(const Cast&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Gather&) const { return rules::CheckOneType(inputs, y, 0, 1); }
+};
 
 }  // namespace
 
@@ -462,9 +455,9 @@ absl::Status CheckShapes(const Graph& graph, const Node& node) {
   if (shape && *shape != y.shape) {
     return Wrong("output has shape %s, want %s", FormatShape(y.shape), FormatShape(*shape));
   }
-  SLUICE_RETURN_IF_ERROR(std::visit(ChoiceCheck{inputs[0]->shape, y.shape}, node.operation));
+  SLUICE_RETURN_IF_ERROR(std::visit(ChoiceCheck{inputs, y}, node.operation));
   SLUICE_RETURN_IF_ERROR(CheckConstants(node.operation, inputs));
-  SLUICE_RETURN_IF_ERROR(CheckTypes(node.operation, inputs, y));
+  SLUICE_RETURN_IF_ERROR(std::visit(TypeCheck{inputs, y}, node.operation));
   return CheckEpilogues(node, inputs, y);
 }
 

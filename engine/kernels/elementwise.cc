@@ -133,6 +133,9 @@ Kernel MakeSquare(const Problem& problem) {
 
 absl::StatusOr<Kernel> Make(const Unary& operation, const Problem& problem) {
   SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
+  if (static_cast<std::size_t>(operation.kind) >= kUnaryKinds) {
+    return absl::UnimplementedError(absl::StrFormat("%s: no kernel", Name(problem.node.operation)));
+  }
   Kernel kernel;
   kernel.name = problem.KernelName("");
   kernel.in_place_0 = true;
@@ -149,6 +152,9 @@ absl::StatusOr<Kernel> Make(const Unary& operation, const Problem& problem) {
 absl::StatusOr<Kernel> Make(const Binary& operation, const Problem& problem) {
   const auto kind = static_cast<std::size_t>(operation.kind);
   const DataType type = problem.output().type;
+  if (kind >= kBinaryKinds) {
+    return absl::UnimplementedError(absl::StrFormat("%s: no kernel", Name(problem.node.operation)));
+  }
   if (type == DataType::kInt32) return MakeBroadcast(problem.loops.binary_int32[kind], problem);
   if (type == DataType::kInt64) return MakeBroadcast(problem.loops.binary_int64[kind], problem);
   SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));

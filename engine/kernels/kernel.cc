@@ -11,8 +11,11 @@ namespace sluice {
 namespace kernels {
 namespace {
 
+// Whether there is a maker of its own; convolutions are the library's affair.
 template <typename Op>
-concept HasKernels = !std::same_as<Op, Convolution> && !std::same_as<Op, FullyConnected>;
+concept HasKernels = requires(const Op& operation, const Problem& problem) {
+  { Make(operation, problem) } -> std::same_as<absl::StatusOr<Kernel>>;
+};
 
 }  // namespace
 

@@ -16,6 +16,7 @@
 
 namespace sluice::kernels {
 
+// How many kinds, from the first on, have loops here.
 inline constexpr std::size_t kUnaryKinds = 21, kBinaryKinds = 7, kReduceKinds = 6;
 
 // y[i] = f(x[i]); alpha and beta as the kind says.

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
@@ -111,6 +112,9 @@ struct ReduceRun {
 
 absl::StatusOr<Kernel> Make(const Reduce& operation, const Problem& problem) {
   SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
+  if (static_cast<std::size_t>(operation.kind) >= kReduceKinds) {
+    return absl::UnimplementedError(absl::StrFormat("%s: no kernel", Name(problem.node.operation)));
+  }
   const Shape& shape = problem.input(0).shape;
   std::vector<Group> groups = GroupsOf(operation, shape);
   // Rows of one element where nothing is left of the shape.

@@ -34,8 +34,13 @@ double Combine(Binary::Kind kind, double a, double b) {
       return std::isnan(b) ? b : Maximum(a, b);
     case Binary::Kind::kMinimum:
       return std::isnan(b) ? b : Minimum(a, b);
+    case Binary::Kind::kModulo:
+      return a - std::floor(a / b) * b;
+    case Binary::Kind::kRemainder:
+      return std::fmod(a, b);
+    default:
+      return 0;  // Bits of integers.
   }
-  return 0;
 }
 
 // Modulo the range of T: arithmetic is done in the unsigned type of 64 bits.
@@ -59,6 +64,23 @@ T CombineIntegers(Binary::Kind kind, T a, T b) {
       return std::max(a, b);
     case Binary::Kind::kMinimum:
       return std::min(a, b);
+    case Binary::Kind::kModulo:
+    case Binary::Kind::kRemainder: {
+      if (b == 0 || (std::is_signed_v<T> && b == static_cast<T>(-1))) return 0;
+      const T rest = static_cast<T>(a % b);
+      const bool other_sign = rest != 0 && (rest < 0) != (b < 0);
+      return kind == Binary::Kind::kModulo && other_sign ? static_cast<T>(rest + b) : rest;
+    }
+    case Binary::Kind::kAnd:
+      return static_cast<T>(wide_a & wide_b);
+    case Binary::Kind::kOr:
+      return static_cast<T>(wide_a | wide_b);
+    case Binary::Kind::kXor:
+      return static_cast<T>(wide_a ^ wide_b);
+    case Binary::Kind::kShiftLeft:
+      return wide_b < 8 * sizeof(T) ? static_cast<T>(wide_a << wide_b) : T{0};
+    case Binary::Kind::kShiftRight:
+      return wide_b < 8 * sizeof(T) ? static_cast<T>(wide_a >> wide_b) : T{0};
   }
   return 0;
 }
@@ -110,6 +132,42 @@ double Apply(const Unary& unary, double x) {
       return std::ceil(x);
     case Unary::Kind::kLinear:
       return alpha * x + beta;
+    case Unary::Kind::kSin:
+      return std::sin(x);
+    case Unary::Kind::kCos:
+      return std::cos(x);
+    case Unary::Kind::kTan:
+      return std::tan(x);
+    case Unary::Kind::kAsin:
+      return std::asin(x);
+    case Unary::Kind::kAcos:
+      return std::acos(x);
+    case Unary::Kind::kAtan:
+      return std::atan(x);
+    case Unary::Kind::kSinh:
+      return std::sinh(x);
+    case Unary::Kind::kCosh:
+      return std::cosh(x);
+    case Unary::Kind::kAsinh:
+      return std::asinh(x);
+    case Unary::Kind::kAcosh:
+      return std::acosh(x);
+    case Unary::Kind::kAtanh:
+      return std::atanh(x);
+    case Unary::Kind::kRound:
+      return std::nearbyint(x);
+    case Unary::Kind::kSign:
+      return std::isnan(x) ? x : static_cast<double>((x > 0) - (x < 0));
+    case Unary::Kind::kNot:
+      return x == 0 ? 1 : 0;
+    case Unary::Kind::kThresholdedRelu:
+      return x > alpha ? x : 0;
+    case Unary::Kind::kShrink:
+      return x < -alpha ? x + beta : x > alpha ? x - beta : 0;
+    case Unary::Kind::kGelu:
+      return x / 2 * (1 + std::erf(x / std::sqrt(2.0)));
+    case Unary::Kind::kGeluTanh:
+      return x / 2 * (1 + std::tanh(std::sqrt(2 / std::acos(-1.0)) * (x + 0.044715 * x * x * x)));
   }
   return 0;
 }

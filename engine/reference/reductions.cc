@@ -42,6 +42,8 @@ Sum Accumulate(Reduce::Kind kind, Sum sum, Sum x) {
       return static_cast<Sum>(wide_sum * wide_x);
     case Reduce::Kind::kL2:
       return static_cast<Sum>(wide_sum + wide_x * wide_x);
+    case Reduce::Kind::kL1:
+      return x < 0 ? static_cast<Sum>(wide_sum - wide_x) : static_cast<Sum>(wide_sum + wide_x);
   }
   return sum;
 }

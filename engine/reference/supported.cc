@@ -8,6 +8,11 @@
 namespace sluice::reference {
 namespace {
 
+template <typename Op>
+concept Defined = requires(const Op& operation, Operands inputs, const Result& y) {
+  Define(operation, inputs, y);
+};
+
 absl::Status WantFloat(DataType type) {
   if (type == DataType::kFloat32) return absl::OkStatus();
   return absl::UnimplementedError(
@@ -56,7 +61,8 @@ struct Check {
   absl::Status operator()(const Expand&) const { return absl::OkStatus(); }
   template <typename Other>
   absl::Status operator()(const Other&) const {
-    return WantFloat(output().type);
+    if constexpr (Defined<Other>) return WantFloat(output().type);
+    return absl::UnimplementedError("the reference does not define it");
   }
 
   absl::Status Windows() const {
@@ -72,7 +78,11 @@ absl::Status Supported(const Graph& graph, const Node& node) {
 }
 
 void Evaluate(const Operation& operation, Operands inputs, const Result& y) {
-  std::visit([&](const auto& kind) { Define(kind, inputs, y); }, operation);
+  std::visit(
+      [&]<typename Op>(const Op& kind) {
+        if constexpr (Defined<Op>) Define(kind, inputs, y);
+      },
+      operation);
 }
 
 }  // namespace sluice::reference
