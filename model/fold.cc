@@ -40,7 +40,7 @@ absl::StatusOr<std::int64_t> Compute(Binary::Kind kind, std::int64_t a, std::int
     case Binary::Kind::kMinimum:
       return std::min(a, b);
     default:
-      return absl::UnimplementedError(Name(kind));
+      return absl::UnimplementedError("not one that shapes are computed with");
   }
 }
 
@@ -61,7 +61,7 @@ absl::StatusOr<float> Compute(Binary::Kind kind, float a, float b) {
     case Binary::Kind::kMinimum:
       return std::min(a, b);
     default:
-      return absl::UnimplementedError(Name(kind));
+      return absl::UnimplementedError("not one that shapes are computed with");
   }
 }
 

@@ -61,12 +61,15 @@ std::vector<PostOp> EltwiseChain(const Unary& unary) {
       return {Eltwise(Algorithm::eltwise_log)};
     case Kind::kReciprocal:
       return {Eltwise(Algorithm::eltwise_pow, 1, -1)};
-    case Kind::kErf:
-    case Kind::kFloor:
-    case Kind::kCeil:
+    case Kind::kRound:
+      return {Eltwise(Algorithm::eltwise_round)};
+    case Kind::kGelu:
+      return {Eltwise(Algorithm::eltwise_gelu_erf)};
+    case Kind::kGeluTanh:
+      return {Eltwise(Algorithm::eltwise_gelu_tanh)};
+    default:
       return {};
   }
-  return {};
 }
 
 bool PreservesZero(const Unary& unary) {
@@ -83,7 +86,13 @@ bool PreservesZero(const Unary& unary) {
     case Kind::kLog:
     case Kind::kSoftplus:
     case Kind::kReciprocal:
+    case Kind::kCos:
+    case Kind::kAcos:
+    case Kind::kCosh:
+    case Kind::kNot:
       return false;
+    case Kind::kShrink:
+      return unary.alpha >= 0;
     default:
       return true;
   }
@@ -103,10 +112,9 @@ std::optional<dnnl::algorithm> BinaryAlgorithm(Binary::Kind kind) {
       return dnnl::algorithm::binary_max;
     case Binary::Kind::kMinimum:
       return dnnl::algorithm::binary_min;
-    case Binary::Kind::kPower:
+    default:
       return std::nullopt;
   }
-  return std::nullopt;
 }
 
 std::optional<std::vector<PostOp>> PostOpsOf(std::span<const Epilogue> epilogues,
