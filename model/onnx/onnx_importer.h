@@ -10,6 +10,7 @@
 #ifndef SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_
 #define SLUICE_MODEL_ONNX_ONNX_IMPORTER_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <map>
@@ -27,6 +28,10 @@ struct ImportOptions {
   // Values of symbolic dimensions, by name ("batch"), by place ("x[2]"), or, for an input of rank 4
   // whose dimension has no entry otherwise, by role: batch, channels, height, width.
   std::map<std::string, std::int64_t> dims = {};
+  // Contents of inputs, by name: row-major elements of the input's type and shape. Used only where
+  // the shape of something depends on them (the new shape of a reshape, a trip count): the graph
+  // is then for these contents alone, and ImportedModel::specialised names the input.
+  std::map<std::string, std::vector<std::byte>> values = {};
   // The model and its external data must lie in this folder once links are resolved. Empty: the
   // model anywhere, its external data in the folder where the file itself lies.
   std::filesystem::path root = {};
@@ -45,6 +50,8 @@ struct ImportedModel {
   std::vector<std::filesystem::path> files;
   std::string producer;
   std::int64_t opset = 0;
+  // Inputs whose contents the graph was made for.
+  std::vector<std::string> specialised;
   // An upper estimate of what the graph holds beside constants that stay in files.
   Bytes structure_memory;
   // XXH3-64 of everything but the initialisers' contents.
