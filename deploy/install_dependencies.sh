@@ -17,7 +17,7 @@ build_packages=(
   libgtest-dev libgmock-dev libbenchmark-dev
 )
 test_packages=(
-  clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev git shellcheck
+  clang clang-format clang-tidy libclang-rt-14-dev libomp-14-dev git shellcheck libonnx-testdata
   openssl python3 python3-grpcio python3-numpy python3-onnx prometheus
 )
 runtime_packages=(
