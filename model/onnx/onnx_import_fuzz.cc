@@ -1,5 +1,6 @@
 // Any bytes as an ONNX file: an error or a valid graph that simplifies and whose constants can be
-// read; never a crash.
+// read; never a crash. Most inputs come from changes to the message, not to its bytes
+// (onnx_mutator.h).
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +13,7 @@
 
 #include "base/check.h"
 #include "model/onnx/onnx_importer.h"
+#include "model/onnx/onnx_mutator.h"
 #include "model/rewrite.h"
 
 namespace {
@@ -30,6 +32,22 @@ void ReadConstants(const sluice::Graph& graph) {
 }
 
 }  // namespace
+
+// libFuzzer's own changes to bytes; the program that replays a corpus has none.
+extern "C" __attribute__((weak)) std::size_t LLVMFuzzerMutate(std::uint8_t* data, std::size_t size,
+                                                              std::size_t max_size);
+
+extern "C" std::size_t LLVMFuzzerCustomMutator(std::uint8_t* data, std::size_t size,
+                                               std::size_t max_size, unsigned int seed) {
+  onnx::ModelProto model;
+  if (seed % 4 == 0 || !model.ParseFromArray(data, static_cast<int>(size))) {
+    return LLVMFuzzerMutate(data, size, max_size);
+  }
+  sluice::OnnxMutator(seed).Mutate(model);
+  const std::size_t changed = model.ByteSizeLong();
+  if (changed > max_size || !model.SerializeToArray(data, static_cast<int>(changed))) return size;
+  return changed;
+}
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   // In memory: a file system would set the pace.

@@ -32,14 +32,9 @@ bool IsStandardDomain(const std::string& domain) { return domain.empty() || doma
 
 const OnnxOperator* FindOperator(const onnx::NodeProto& node) {
   if (!IsStandardDomain(node.domain())) return nullptr;
-  for (const auto group :
-       {ElementwiseOperators(), WindowOperators(), MatrixOperators(), NormOperators(),
-        MovementOperators(), ConstantOperators(), ResizeOperators()}) {
-    for (const OnnxOperator& op : group) {
-      if (op.name == node.op_type()) return &op;
-    }
-  }
-  return nullptr;
+  const std::span<const OnnxOperator> known = KnownOperators();
+  const auto found = std::ranges::find(known, node.op_type(), &OnnxOperator::name);
+  return found == known.end() ? nullptr : &*found;
 }
 
 absl::StatusOr<std::int64_t> OpsetOf(const onnx::ModelProto& model) {

@@ -129,7 +129,10 @@ struct OnnxOperator {
   Translate translate;
 };
 
-// The operators that are known, by what they are about.
+// Every operator of the standard domain that is known.
+std::span<const OnnxOperator> KnownOperators();
+
+// The same by what they are about; onnx_operators.cc puts them together.
 std::span<const OnnxOperator> ElementwiseOperators();
 std::span<const OnnxOperator> WindowOperators();  // Convolutions and pools.
 std::span<const OnnxOperator> MatrixOperators();
