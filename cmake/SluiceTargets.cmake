@@ -44,12 +44,25 @@ function(sluice_library name)
     PUBLIC sluice_flags ${ARG_DEPENDS} PRIVATE ${ARG_PRIVATE_DEPENDS})
 endfunction()
 
+# What nearly every test includes, compiled once. Not in `dev`, whose build shows what a test has
+# forgotten to include.
+if(SLUICE_PRECOMPILE)
+  add_library(sluice_test_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/test_headers.cc)
+  target_link_libraries(sluice_test_headers PRIVATE sluice_flags GTest::gmock)
+  target_precompile_headers(sluice_test_headers PRIVATE
+    <gmock/gmock.h> <gtest/gtest.h> <filesystem> <functional> <optional> <random> <span> <variant>
+    <absl/status/statusor.h> <absl/strings/str_format.h>)
+endif()
+
 # sluice_test(planner_test SOURCES a_test.cc DEPENDS sluice::planner LABELS unit)
 # One program, one ctest entry. Labels: unit, sim, property, golden, e2e, gpu, slow.
 function(sluice_test name)
   cmake_parse_arguments(ARG "" "TIMEOUT" "SOURCES;DEPENDS;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})
   target_link_libraries(${name} PRIVATE sluice_flags ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
+  if(SLUICE_PRECOMPILE)
+    target_precompile_headers(${name} REUSE_FROM sluice_test_headers)
+  endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_LABELS)
     set(ARG_LABELS unit)
