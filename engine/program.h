@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "base/bytes.h"
 #include "base/ids.h"
+#include "engine/weight_encoding.h"
 #include "model/data_type.h"
 
 namespace sluice {
@@ -35,8 +36,9 @@ struct BufferInfo {
 // A contiguous run of packed weights: one read. Extents are used in order: the steps of one are
 // consecutive, and those of extent k come before those of k + 1.
 struct ExtentInfo {
-  Bytes size;  // Payload; on disk and in memory it takes whole pages.
+  Bytes size;  // Payload; in memory it takes whole pages.
   StepRange used;
+  std::vector<WeightRun> runs = {};  // Floats that may be stored narrower: in order and apart.
 };
 
 struct StepInfo {
@@ -95,6 +97,12 @@ class Program {
   // aligned to kPageSize.
   // Fails: DATA_LOSS when the model file cannot be read or has changed.
   virtual absl::Status Pack(ExtentIndex extent, std::span<std::byte> into) = 0;
+
+  // Writes the scales that a run of an extent was multiplied by: of channel p / group * period +
+  // p % period where the run's channels say so of float p, 1 where the channel is filling.
+  // Requires: that run is scaled and has channels; one place in `into` for each.
+  // Fails: as Pack.
+  virtual absl::Status ReadScale(ExtentIndex extent, std::size_t run, std::span<float> into);
 
   // Lets go of the model file: after this, Pack is a bug.
   virtual void ReleaseWeights() = 0;
