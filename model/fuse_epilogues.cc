@@ -183,6 +183,8 @@ bool IsFusible(Kind kind) {
     case Kind::kMish:
     case Kind::kTanh:
     case Kind::kElu:
+    case Kind::kGelu:
+    case Kind::kGeluTanh:
     case Kind::kLinear:
       return true;
     default:

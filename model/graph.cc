@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/matrix_view.h"
 #include "model/shape_rule.h"
 
 namespace sluice {
@@ -81,8 +82,8 @@ std::uint64_t MacCount(const Graph& graph, const Node& node) {
     return outputs * static_cast<std::uint64_t>(graph.value(*node.inputs[0]).shape.back());
   }
   if (const auto* op = std::get_if<MatMul>(&node.operation)) {
-    const Shape& a = graph.value(*node.inputs[0]).shape;
-    return outputs * static_cast<std::uint64_t>(a[a.size() - (op->transposed_a ? 2 : 1)]);
+    const MatrixView a = ViewA(*op, graph.value(*node.inputs[0]).shape);
+    return outputs * static_cast<std::uint64_t>(a.shape.back());
   }
   return 0;
 }

@@ -63,6 +63,10 @@ absl::Status CheckTypes(const Op&, Inputs inputs, const Value& y) {
   return CheckOneType(inputs, y);
 }
 
+// Definitions: X_rules.cc of the family.
+Arity ArityOf(const Normalize& op);
+MaybeShape ShapeOf(const Normalize& op, Inputs inputs);
+
 }  // namespace sluice::rules
 
 #endif  // SLUICE_MODEL_OPERATION_RULES_H_

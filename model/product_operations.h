@@ -7,6 +7,7 @@
 #ifndef SLUICE_MODEL_PRODUCT_OPERATIONS_H_
 #define SLUICE_MODEL_PRODUCT_OPERATIONS_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "model/elementwise_operations.h"
@@ -23,11 +24,14 @@ struct FullyConnected {
 };
 
 // Inputs: a [..., M, K], b [..., K, N], batch dimensions broadcast. 1-D operands were reshaped by
-// the importer.
+// the importer. A permutation that is not empty says that the operand is Transpose{perm} of the
+// input, and the output Transpose{perm_y} of the product, whose columns stay last: attention splits
+// and joins its heads so.
 struct MatMul {
   bool transposed_a = false;
   bool transposed_b = false;
   float alpha = 1;
+  std::vector<std::int64_t> perm_a = {}, perm_b = {}, perm_y = {};
 };
 
 // Inputs: x [..., M, M]; the output is x's leading dimensions.

@@ -47,14 +47,14 @@ struct CumulativeSum {
 
 // y = (x - mean) / sqrt(variance + epsilon) * scale + shift over dimensions from `axis` on, or over
 // all but the first two where `per_channel`, with groups of channels (dimension 1) normalised
-// together; without `centred` the mean is taken for 0. Inputs: x, scale, shift, each of which may
-// be absent; of the shape of the normalised dimensions (broadcasting to it), or [C].
+// together; without `centred` the mean is taken for 0. Inputs: x, scale, shift; the last two may
+// be absent, and have the shape of the normalised dimensions, or [C] where `per_channel`.
 struct Normalize {
   std::int64_t axis = 0;
   float epsilon = 1e-5f;
   bool centred = true;
   bool per_channel = false;
-  std::int64_t groups = 0;  // Where per_channel.
+  std::int64_t groups = 1;  // Where per_channel; divides the channels.
 };
 
 // The k largest (smallest) elements along `axis`, k being the output's size there; or where they

@@ -150,11 +150,15 @@ absl::Status Simplify(Graph& graph) {
   std::size_t applied = 0;
   DropUnused(graph);
   DropIdentities(graph);
+  SLUICE_RETURN_IF_ERROR(RecogniseNorms(graph, applied));
+  DropUnused(graph);
   SLUICE_RETURN_IF_ERROR(Recognise(graph, applied));
+  RecogniseGelus(graph, applied);
   DropUnused(graph);
   SLUICE_RETURN_IF_ERROR(FoldChannelAffines(graph, applied));
   FuseTails(graph, applied);
   DropIdentities(graph);
+  AbsorbTransposes(graph, applied);
   DropUnused(graph);
   return absl::OkStatus();
 }

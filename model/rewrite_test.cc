@@ -368,5 +368,93 @@ TEST(RewriteTest, AFactorBehindAProductOfTwoResultsJoinsIt) {
   EXPECT_EQ(std::get<MatMul>(b.graph.nodes[0].operation).alpha, 0.125f);
 }
 
+// x [2, 8] normalised over its last dimension, as exporters write it.
+ValueId SpelledOutNorm(Builder& b, ValueId x, bool twice) {
+  const auto mean = [&](ValueId of) {
+    return b.Add(Reduce{.kind = Reduce::Kind::kMean, .axes = {1}}, {of}, {2, 1});
+  };
+  const ValueId moved = b.Two(Binary::Kind::kSubtract, x, mean(x));
+  const ValueId again = twice ? b.Two(Binary::Kind::kSubtract, x, mean(x)) : moved;
+  const ValueId square = b.Add(Binary{Binary::Kind::kMultiply}, {moved, moved}, {2, 8});
+  const ValueId variance = mean(square);
+  const ValueId raised =
+      b.Add(Binary{Binary::Kind::kAdd}, {variance, b.Constant({}, {1e-5f})}, {2, 1});
+  const ValueId deviation = b.Add(Unary{.kind = Unary::Kind::kSqrt}, {raised}, {2, 1});
+  return b.Add(Binary{Binary::Kind::kDivide}, {again, deviation}, {2, 8});
+}
+
+TEST(RewriteTest, ASpelledOutLayerNormIsOneOperation) {
+  for (const bool twice : {false, true}) {
+    Builder b;
+    const ValueId x = b.Input("x", {2, 8});
+    const ValueId scale = b.Constant({1, 8}, {1, 2, 3, 4, 5, 6, 7, 8});
+    const ValueId shift = b.Constant({8}, {1, 0, 1, 0, 1, 0, 1, 0});
+    const ValueId norm_of_x = SpelledOutNorm(b, x, twice);
+    const ValueId scaled = b.Add(Binary{Binary::Kind::kMultiply}, {scale, norm_of_x}, {2, 8});
+    b.Simplified({b.Two(Binary::Kind::kAdd, scaled, shift)});
+    ASSERT_THAT(b.Operations(), ElementsAre("normalize"));
+    const auto& norm = std::get<Normalize>(b.graph.nodes[0].operation);
+    EXPECT_TRUE(norm.centred && !norm.per_channel);
+    EXPECT_EQ(norm.axis, 1);
+    EXPECT_FLOAT_EQ(norm.epsilon, 1e-5f);
+    EXPECT_EQ(b.graph.nodes[0].inputs.size(), 3u);
+  }
+}
+
+TEST(RewriteTest, ANormThatScalesByAnotherRowThanItsMeanSquareStays) {
+  Builder b;
+  const ValueId x = b.Input("x", {2, 8}), z = b.Input("z", {2, 8});
+  const ValueId square = b.Add(Binary{Binary::Kind::kMultiply}, {z, z}, {2, 8});
+  const ValueId mean = b.Add(Reduce{.kind = Reduce::Kind::kMean, .axes = {1}}, {square}, {2, 1});
+  const ValueId raised = b.Add(Binary{Binary::Kind::kAdd}, {mean, b.Constant({}, {1e-5f})}, {2, 1});
+  const ValueId deviation = b.Add(Unary{.kind = Unary::Kind::kSqrt}, {raised}, {2, 1});
+  const ValueId y = b.Add(Binary{Binary::Kind::kDivide}, {x, deviation}, {2, 8});
+  b.Simplified({y, b.Add(Binary{Binary::Kind::kDivide}, {z, deviation}, {2, 8})});
+  // Of z it is one, without a mean to subtract.
+  EXPECT_THAT(b.Operations(),
+              ElementsAre("multiply", "reduce mean", "linear", "sqrt", "divide", "normalize"));
+}
+
+TEST(RewriteTest, BothFormsOfGeluAreRecognisedInTheirOrders) {
+  for (int order = 0; order < 4; ++order) {
+    Builder b;
+    const ValueId x = b.Input("x", {2, 8});
+    const auto by = [&](ValueId v, float c) {
+      return b.Two(Binary::Kind::kMultiply, v, b.Constant({}, {c}));
+    };
+    const bool tanh = order == 3;
+    ValueId inner = b.Two(Binary::Kind::kDivide, x, b.Constant({}, {1.41421356f}));
+    if (tanh) {
+      const ValueId square = b.Add(Binary{Binary::Kind::kMultiply}, {x, x}, {2, 8});
+      const ValueId cube = b.Add(Binary{Binary::Kind::kMultiply}, {square, x}, {2, 8});
+      inner = by(b.Two(Binary::Kind::kAdd, x, by(cube, 0.044715f)), 0.7978845608f);
+    }
+    const ValueId bent = b.Activation(tanh ? Unary::Kind::kTanh : Unary::Kind::kErf, inner);
+    const ValueId gate = b.Two(Binary::Kind::kAdd, bent, b.Constant({}, {1}));
+    ValueId y{};
+    if (order == 0) y = by(b.Two(Binary::Kind::kMultiply, x, gate), 0.5f);
+    if (order == 1) y = b.Two(Binary::Kind::kMultiply, by(x, 0.5f), gate);
+    if (order >= 2) y = b.Two(Binary::Kind::kMultiply, by(gate, 0.5f), x);
+    b.Simplified({y});
+    SCOPED_TRACE(order);
+    ASSERT_THAT(b.Operations(), ElementsAre(tanh ? "gelu tanh" : "gelu"));
+    EXPECT_EQ(b.graph.nodes[0].inputs[0], b.graph.inputs[0]);
+  }
+}
+
+TEST(RewriteTest, TransposesAroundAProductBecomeItsStrides) {
+  Builder b;
+  const ValueId x = b.Input("x", {1, 4, 2, 8}), z = b.Input("z", {1, 5, 2, 8});
+  const ValueId a = b.Add(Transpose{{0, 2, 1, 3}}, {x}, {1, 2, 4, 8});
+  const ValueId c = b.Add(Transpose{{0, 2, 3, 1}}, {z}, {1, 2, 8, 5});
+  const ValueId product = b.Add(MatMul{}, {a, c}, {1, 2, 4, 5});
+  b.Simplified({b.Add(Transpose{{0, 2, 1, 3}}, {product}, {1, 4, 2, 5})});
+  ASSERT_THAT(b.Operations(), ElementsAre("matmul"));
+  const auto& matmul = std::get<MatMul>(b.graph.nodes[0].operation);
+  EXPECT_THAT(matmul.perm_a, ElementsAre(0, 2, 1, 3));
+  EXPECT_THAT(matmul.perm_b, ElementsAre(0, 2, 3, 1));
+  EXPECT_THAT(matmul.perm_y, ElementsAre(0, 2, 1, 3));
+}
+
 }  // namespace
 }  // namespace sluice

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/matrix_view.h"
 #include "model/operation_rules.h"
 
 namespace sluice {
@@ -162,9 +163,13 @@ struct ShapeOf {
   MaybeShape operator()(const MatMul& op) const {
     SLUICE_RETURN_IF_ERROR(NeedRank(*inputs[0], 2));
     SLUICE_RETURN_IF_ERROR(NeedRank(*inputs[1], 2));
-    Shape a = x(), b = inputs[1]->shape;
-    if (op.transposed_a) std::swap(a[a.size() - 1], a[a.size() - 2]);
-    if (op.transposed_b) std::swap(b[b.size() - 1], b[b.size() - 2]);
+    if (!IsPermutation(op.perm_a, x().size()) ||
+        !IsPermutation(op.perm_b, inputs[1]->shape.size())) {
+      return Wrong("perms %s and %s do not permute the dimensions of %s and %s",
+                   FormatShape(op.perm_a), FormatShape(op.perm_b), FormatShape(x()),
+                   FormatShape(inputs[1]->shape));
+    }
+    const Shape a = ViewA(op, x()).shape, b = ViewB(op, inputs[1]->shape).shape;
     std::optional<Shape> out =
         BroadcastShape(std::span(a).first(a.size() - 2), std::span(b).first(b.size() - 2));
     if (!out || a.back() != b[b.size() - 2]) {
@@ -172,7 +177,13 @@ struct ShapeOf {
     }
     out->push_back(a[a.size() - 2]);
     out->push_back(b.back());
-    return out;
+    const bool columns_last =
+        op.perm_y.empty() || op.perm_y.back() == static_cast<std::int64_t>(out->size()) - 1;
+    if (!IsPermutation(op.perm_y, out->size()) || !columns_last) {
+      return Wrong("perm %s does not permute the rows and batches of %s", FormatShape(op.perm_y),
+                   FormatShape(*out));
+    }
+    return op.perm_y.empty() ? *out : ViewOperand(*out, op.perm_y, false).shape;
   }
 
   MaybeShape operator()(const Pool& op) const {

@@ -13,6 +13,7 @@
 #include "engine/cpu/cpu_steps.h"
 #include "engine/cpu/node_lowering.h"
 #include "engine/cpu/post_ops.h"
+#include "model/matrix_view.h"
 
 namespace sluice {
 namespace {
@@ -223,17 +224,18 @@ const Value* OptionalInput(const Lowering& lowering, const Node& node, std::size
   return &lowering.value(*node.inputs[input]);
 }
 
-// A matrix operand of MatMul with `rank` dimensions, its last two swapped when it is transposed.
-dnnl::memory::desc MatrixDesc(const Shape& shape, std::size_t rank, bool transposed) {
-  Shape full(rank - shape.size(), 1);
-  full.insert(full.end(), shape.begin(), shape.end());
-  dnnl::memory::dims strides(rank, 1);
-  for (std::size_t d = rank; d-- > 1;) strides[d - 1] = strides[d] * full[d];
-  if (transposed) {
-    std::swap(full[rank - 2], full[rank - 1]);
-    std::swap(strides[rank - 2], strides[rank - 1]);
+// A matrix or its view with `rank` dimensions.
+dnnl::memory::desc MatrixDesc(MatrixView view, std::size_t rank) {
+  // Where there is one batch only, its stride says nothing.
+  const std::size_t missing = rank - view.shape.size();
+  view.shape.insert(view.shape.begin(), missing, 1);
+  view.strides.insert(view.strides.begin(), missing, 0);
+  std::int64_t whole = 1;
+  for (std::size_t d = rank; d-- > 0;) {
+    if (view.shape[d] == 1 && d + 2 < rank) view.strides[d] = whole;
+    whole = std::max(whole, view.strides[d] * view.shape[d]);
   }
-  return {full, dnnl::memory::data_type::f32, strides};
+  return {view.shape, dnnl::memory::data_type::f32, view.strides};
 }
 
 }  // namespace
@@ -274,13 +276,14 @@ absl::Status LowerOperation(Lowering& lowering, const Node& node, const MatMul& 
     return LowerRowMajor(lowering, node);
   }
   const std::size_t rank = std::max(a_shape.size(), b_shape.size());
-  const dnnl::memory::desc a = MatrixDesc(a_shape, rank, operation.transposed_a);
-  const dnnl::memory::desc b = MatrixDesc(b_shape, rank, operation.transposed_b);
-  const dnnl::memory::desc y = MatrixDesc(result.shape, rank, false);
+  const dnnl::memory::desc a = MatrixDesc(ViewA(operation, a_shape), rank);
+  const dnnl::memory::desc b = MatrixDesc(ViewB(operation, b_shape), rank);
+  const dnnl::memory::desc y = MatrixDesc(ViewProduct(operation, result.shape), rank);
   dnnl::primitive_attr attributes = Attributes({});
   if (operation.alpha != 1) attributes.set_output_scales(0, {operation.alpha});
   SLUICE_ASSIGN_OR_RETURN(const MatmulDesc desc,
                           DescribeMatmul(a, b, dnnl::memory::desc(), y, attributes));
+  if (!IsFast(desc.impl_info_str())) return LowerRowMajor(lowering, node);
   SLUICE_ASSIGN_OR_RETURN(
       const std::shared_ptr<DnnlKernel> kernel,
       lowering.SharedKernel(absl::StrFormat("matmul %s %s %s alpha %a", KeyOf(a), KeyOf(b),

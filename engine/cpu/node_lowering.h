@@ -27,6 +27,7 @@ absl::Status LowerOperation(Lowering& lowering, const Node& node, const Binary& 
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Concat& operation);
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Reshape& operation);
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Slice& operation);
+absl::Status LowerOperation(Lowering& lowering, const Node& node, const Gather& operation);
 
 // Any operation, by a kernel of our own: on blocked bytes seen as a row-major tensor when the
 // inputs lie there already and the operation has that meaning, otherwise on plain tensors.

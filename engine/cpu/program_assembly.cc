@@ -38,6 +38,7 @@ class Digest {
   void Add(const WeightPart& part) {
     Add(part.offset.count());
     Add(part.size.count());
+    Add(part.source_first.count());
     for (const Axis& axis : part.axes) {
       Add(static_cast<std::uint64_t>(axis.first));
       for (const Factor& factor : axis.factors) {

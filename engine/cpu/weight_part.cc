@@ -164,7 +164,7 @@ Bytes PackMemory(const WeightPart& part) {
 
 absl::Status PackPart(const WeightPart& part, std::span<std::byte> into) {
   SLUICE_CHECK(into.size() == part.size.count());
-  if (part.axes.empty()) return part.source->Read(Bytes(), into);
+  if (part.axes.empty()) return part.source->Read(part.source_first, into);
   return Packer(part, into).Run();
 }
 

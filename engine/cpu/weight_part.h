@@ -56,8 +56,9 @@ struct WeightPart {
   Bytes element = Bytes::Of(4);  // Only a part without axes may have another size than 4.
   Bytes offset = {};             // In the weights of its step.
   Bytes size = {};               // Packed.
-  // Without axes the whole constant is copied as it is. `columns` is what lies side by side in the
-  // constant; a row of it has `row_length` elements.
+  Bytes source_first = {};       // Without axes: where in the constant the bytes begin.
+  // Without axes bytes are copied as they are. `columns` is what lies side by side in the constant;
+  // a row of it has `row_length` elements.
   std::vector<Axis> axes = {};  // Empty, or rows and columns.
   std::int64_t row_length = 0;
   std::shared_ptr<const Constant> scale = nullptr;  // May be null.

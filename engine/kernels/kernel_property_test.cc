@@ -163,6 +163,43 @@ Problem AnyMatMul(Draw& draw) {
   return {std::move(node), {.ulp = 4, .absolute = 2e-5f}};
 }
 
+// A product whose operands and result are permuted, as attention has them.
+Problem AnyPermutedMatMul(Draw& draw) {
+  const std::int64_t batch = draw.Between(1, 3), heads = draw.Between(1, 3);
+  const std::int64_t m = draw.Between(1, 40), n = draw.Between(1, 80), k = draw.Between(0, 70);
+  const std::vector<std::int64_t> split = {0, 2, 1, 3}, turned = {0, 2, 3, 1};
+  const bool turn = draw.Coin();
+  const MatMul product{.transposed_b = !turn,
+                       .alpha = 0.5f,
+                       .perm_a = split,
+                       .perm_b = turn ? turned : split,
+                       .perm_y = draw.Coin() ? split : std::vector<std::int64_t>()};
+  KernelCase node(product);
+  node.Input(draw, {batch, m, heads, k}, DataType::kFloat32, -1, 1)
+      .Input(draw, {draw.Coin() ? 1 : batch, n, heads, k}, DataType::kFloat32, -1, 1);
+  return {std::move(node), {.ulp = 4, .absolute = 2e-5f}};
+}
+
+Problem AnyNormalize(Draw& draw) {
+  const Shape shape = draw.AnyShape(draw.Between(2, 4), 40);
+  Normalize normalize{.axis = draw.Below(std::ssize(shape)),
+                      .epsilon = 1e-3f,
+                      .centred = draw.Coin(),
+                      .per_channel = draw.Coin()};
+  Shape parameters(shape.begin() + normalize.axis, shape.end());
+  if (normalize.per_channel) {
+    parameters = {shape[1]};
+    normalize.groups = draw.Coin() && shape[1] > 0 ? shape[1] : 1;
+  }
+  KernelCase node(normalize);
+  node.Input(draw, shape, DataType::kFloat32, -2, 4);
+  if (draw.Coin()) {
+    node.Input(draw, parameters);
+    if (draw.Coin()) node.Input(draw, parameters);
+  }
+  return {std::move(node), {.ulp = 16, .absolute = 4e-5f}};
+}
+
 Problem AnyResize(Draw& draw) {
   Resize resize;
   resize.mode = static_cast<Resize::Mode>(draw.Below(3));
@@ -281,12 +318,25 @@ struct Family {
   friend void PrintTo(const Family& family, std::ostream* out) { *out << family.name; }
 };
 constexpr Family kFamilies[] = {
-    {"unary", &AnyUnary},   {"binary", &AnyBinary},   {"affine", &AnyChannelAffine},
-    {"cast", &AnyCast},     {"softmax", &AnySoftmax}, {"reduce", &AnyReduce},
-    {"pool", &AnyPool},     {"lrn", &AnyLrn},         {"matmul", &AnyMatMul},
-    {"resize", &AnyResize}, {"concat", &AnyConcat},   {"transpose", &AnyTranspose},
-    {"slice", &AnySlice},   {"pad", &AnyPad},         {"gather", &AnyGather},
-    {"expand", &AnyExpand}, {"reshape", &AnyReshape},
+    {"unary", &AnyUnary},
+    {"binary", &AnyBinary},
+    {"affine", &AnyChannelAffine},
+    {"cast", &AnyCast},
+    {"softmax", &AnySoftmax},
+    {"reduce", &AnyReduce},
+    {"pool", &AnyPool},
+    {"lrn", &AnyLrn},
+    {"matmul", &AnyMatMul},
+    {"resize", &AnyResize},
+    {"concat", &AnyConcat},
+    {"transpose", &AnyTranspose},
+    {"slice", &AnySlice},
+    {"pad", &AnyPad},
+    {"gather", &AnyGather},
+    {"expand", &AnyExpand},
+    {"reshape", &AnyReshape},
+    {"normalize", &AnyNormalize},
+    {"permuted_matmul", &AnyPermutedMatMul},
 };
 
 class KernelProperty : public testing::TestWithParam<Family> {};

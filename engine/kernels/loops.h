@@ -89,6 +89,15 @@ struct Loops {
   void (*normalise)(const float* x, const float* squares, float* y, std::size_t n, float bias,
                     float scale, float beta);
 
+  // Sum of the squares of x[i] - centre.
+  float (*deviation)(const float* x, std::size_t n, float centre);
+  // y[i] = (x[i] - centre) * factor * scale[i] + shift[i]; either of the two may be null.
+  void (*standardise)(const float* x, const float* scale, const float* shift, float* y,
+                      std::size_t n, float centre, float factor);
+  // y[i] = (x[i] - centre) * factor + shift.
+  void (*standardise_to)(const float* x, float* y, std::size_t n, float centre, float factor,
+                         float shift);
+
   std::size_t panel_columns;
   void (*panel)(const MatrixPanel& panel);
 };

@@ -45,6 +45,7 @@ absl::StatusOr<Kernel> Make(const Binary& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const ChannelAffine& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Cast& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Softmax& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Normalize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Reduce& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Pool& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Lrn& operation, const Problem& problem);

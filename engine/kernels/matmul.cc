@@ -2,12 +2,14 @@
 // lie side by side, against all rows.
 
 #include <algorithm>
+#include <span>
 #include <utility>
 #include <vector>
 
 #include "base/status_macros.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
+#include "model/matrix_view.h"
 
 namespace sluice::kernels {
 namespace {
@@ -15,10 +17,15 @@ namespace {
 constexpr std::size_t kDepth = 256;    // Of a packed panel: 32 KiB at most, on the stack.
 constexpr std::size_t kRowBlock = 96;  // Rows of a task, where there are too few panels.
 
+// Where the matrices of one product start.
+struct Batch {
+  std::size_t a, b, c;
+};
+
 struct MatMulRun {
   std::size_t rows, columns, depth;
-  std::vector<std::pair<std::size_t, std::size_t>> batches;  // Where each pair of operands starts.
-  std::ptrdiff_t a_row, a_depth, b_depth, b_column;          // Strides in elements.
+  std::vector<Batch> batches;
+  std::ptrdiff_t a_row, a_depth, b_depth, b_column, c_row;  // Strides in elements.
   float alpha;
   const Loops& loops;
 
@@ -49,8 +56,8 @@ struct MatMulRun {
                    .a_depth = a_depth,
                    .b = in_place ? from : packed,
                    .b_row = in_place ? b_depth : static_cast<std::ptrdiff_t>(width),
-                   .c = c + row * columns + column,
-                   .c_row = static_cast<std::ptrdiff_t>(columns),
+                   .c = c + static_cast<std::ptrdiff_t>(row) * c_row + column,
+                   .c_row = c_row,
                    .rows = row_count,
                    .depth = depth_count,
                    .columns = count,
@@ -62,6 +69,7 @@ struct MatMulRun {
 
   void operator()(const float* a, const float* b, float* c) const {
     if (depth == 0) {
+      // Every permutation of the result has as many elements.
       std::fill_n(c, batches.size() * rows * columns, 0.0f);
       return;
     }
@@ -70,62 +78,59 @@ struct MatMulRun {
     const std::size_t row_block = split_rows ? kRowBlock : std::max<std::size_t>(1, rows);
     const std::size_t row_blocks = (rows + row_block - 1) / row_block;
     const std::size_t tasks = batches.size() * panels * row_blocks;
-    ParallelFor(
-        tasks, batches.size() * rows * columns * depth, [&](std::size_t begin, std::size_t end) {
-          for (std::size_t task = begin; task < end; ++task) {
-            const std::size_t batch = task / (panels * row_blocks);
-            const std::size_t panel = task / row_blocks % panels;
-            const std::size_t row = task % row_blocks * row_block;
-            Task(a + batches[batch].first, b + batches[batch].second, c + batch * rows * columns,
-                 row, std::min(row_block, rows - row), panel * loops.panel_columns);
-          }
-        });
+    ParallelFor(tasks, batches.size() * rows * columns * depth,
+                [&](std::size_t begin, std::size_t end) {
+                  for (std::size_t task = begin; task < end; ++task) {
+                    const std::size_t batch = task / (panels * row_blocks);
+                    const std::size_t panel = task / row_blocks % panels;
+                    const std::size_t row = task % row_blocks * row_block;
+                    Task(a + batches[batch].a, b + batches[batch].b, c + batches[batch].c, row,
+                         std::min(row_block, rows - row), panel * loops.panel_columns);
+                  }
+                });
   }
 };
 
-// Where the operand of each result matrix starts, in matrices.
-std::size_t BatchIndex(std::span<const std::int64_t> operand, std::span<const std::int64_t> result,
-                       std::size_t batch) {
-  std::size_t index = 0, stride = 1;
+// Where matrix number `batch` of a result with batch dimensions `result` starts in a view.
+std::size_t StartOf(const MatrixView& view, std::span<const std::int64_t> result,
+                    std::size_t batch) {
+  std::size_t start = 0;
   for (std::size_t d = 0; d < result.size(); ++d) {
     const auto size = static_cast<std::size_t>(result[result.size() - 1 - d]);
     const std::size_t position = batch % size;
     batch /= size;
-    if (d >= operand.size()) continue;
-    const auto own = static_cast<std::size_t>(operand[operand.size() - 1 - d]);
-    if (own != 1) index += position * stride;
-    stride *= own;
+    if (d + 2 >= view.shape.size()) continue;
+    const std::size_t own = view.shape.size() - 3 - d;
+    if (view.shape[own] != 1) start += position * static_cast<std::size_t>(view.strides[own]);
   }
-  return index;
+  return start;
 }
 
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem) {
   SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
-  const std::span<const std::int64_t> a = problem.input(0).shape, b = problem.input(1).shape;
-  const std::span<const std::int64_t> y = problem.output().shape;
-  const auto rows = static_cast<std::size_t>(y[y.size() - 2]);
-  const auto columns = static_cast<std::size_t>(y[y.size() - 1]);
-  const auto depth = static_cast<std::size_t>(a[a.size() - (operation.transposed_a ? 2 : 1)]);
-  const auto stride = [](bool along, std::size_t size) {
-    return static_cast<std::ptrdiff_t>(along ? 1 : size);
+  const MatrixView a = ViewA(operation, problem.input(0).shape);
+  const MatrixView b = ViewB(operation, problem.input(1).shape);
+  const MatrixView y = ViewProduct(operation, problem.output().shape);
+  const auto from_end = [](const std::vector<std::int64_t>& entries, std::size_t i) {
+    return static_cast<std::ptrdiff_t>(entries[entries.size() - i]);
   };
-  MatMulRun run{.rows = rows,
-                .columns = columns,
-                .depth = depth,
+  MatMulRun run{.rows = static_cast<std::size_t>(from_end(y.shape, 2)),
+                .columns = static_cast<std::size_t>(from_end(y.shape, 1)),
+                .depth = static_cast<std::size_t>(from_end(a.shape, 1)),
                 .batches = {},
-                .a_row = stride(operation.transposed_a, depth),
-                .a_depth = stride(!operation.transposed_a, rows),
-                .b_depth = stride(operation.transposed_b, columns),
-                .b_column = stride(!operation.transposed_b, depth),
+                .a_row = from_end(a.strides, 2),
+                .a_depth = from_end(a.strides, 1),
+                .b_depth = from_end(b.strides, 2),
+                .b_column = from_end(b.strides, 1),
+                .c_row = from_end(y.strides, 2),
                 .alpha = operation.alpha,
                 .loops = problem.loops};
-  const std::size_t batches = Product(y, 0, y.size() - 2);
+  const std::span result(y.shape.data(), y.shape.size() - 2);
+  const std::size_t batches = Product(y.shape, 0, y.shape.size() - 2);
   for (std::size_t i = 0; i < batches; ++i) {
-    const auto result = y.first(y.size() - 2);
-    run.batches.emplace_back(BatchIndex(a.first(a.size() - 2), result, i) * rows * depth,
-                             BatchIndex(b.first(b.size() - 2), result, i) * depth * columns);
+    run.batches.push_back({StartOf(a, result, i), StartOf(b, result, i), StartOf(y, result, i)});
   }
   Kernel kernel;
   kernel.name = problem.KernelName("panels");

@@ -38,6 +38,7 @@ void Define(const FullyConnected& operation, Operands inputs, const Result& y);
 void Define(const MatMul& operation, Operands inputs, const Result& y);
 void Define(const Pool& operation, Operands inputs, const Result& y);
 void Define(const ChannelAffine& operation, Operands inputs, const Result& y);
+void Define(const Normalize& operation, Operands inputs, const Result& y);
 void Define(const Softmax& operation, Operands inputs, const Result& y);
 void Define(const Concat& operation, Operands inputs, const Result& y);
 void Define(const Transpose& operation, Operands inputs, const Result& y);

@@ -1,6 +1,8 @@
 #include <cstdint>
+#include <span>
 
 #include "engine/reference/definitions.h"
+#include "model/matrix_view.h"
 
 namespace sluice::reference {
 
@@ -27,26 +29,29 @@ void Define(const FullyConnected& operation, Operands inputs, const Result& y) {
 }
 
 void Define(const MatMul& operation, Operands inputs, const Result& y) {
-  const Tensor &a = inputs[0], &b = inputs[1];
-  const std::int64_t rows = y.shape[y.rank() - 2], columns = y.shape[y.rank() - 1];
-  const std::int64_t depth = a.shape[a.rank() - (operation.transposed_a ? 2 : 1)];
-  const auto batch = [](std::span<const std::int64_t> shape) {
-    return shape.first(shape.size() - 2);
+  const MatrixView a = ViewA(operation, inputs[0].shape), b = ViewB(operation, inputs[1].shape);
+  const MatrixView out = ViewProduct(operation, y.shape);
+  const auto batch = [](const Shape& shape) { return std::span(shape).first(shape.size() - 2); };
+  // Where (row, column) of the matrix that belongs to a batch of the result lies.
+  const auto at = [&](const MatrixView& view, const Shape& index, std::int64_t row,
+                      std::int64_t column) {
+    const std::size_t rank = view.shape.size(), missing = index.size() + 2 - rank;
+    std::int64_t offset = row * view.strides[rank - 2] + column * view.strides[rank - 1];
+    for (std::size_t d = 0; d + 2 < rank; ++d) {
+      offset += view.shape[d] == 1 ? 0 : index[missing + d] * view.strides[d];
+    }
+    return offset;
   };
-  float* out = y.floats();
-  ForEachIndex(batch(y.shape), [&](const Shape& index) {
-    const float* left = a.floats() + BroadcastOffset(batch(a.shape), index) * rows * depth;
-    const float* right = b.floats() + BroadcastOffset(batch(b.shape), index) * depth * columns;
-    for (std::int64_t row = 0; row < rows; ++row) {
-      for (std::int64_t column = 0; column < columns; ++column) {
+  const std::int64_t depth = a.shape.back();
+  ForEachIndex(batch(out.shape), [&](const Shape& index) {
+    for (std::int64_t row = 0; row < out.shape[out.shape.size() - 2]; ++row) {
+      for (std::int64_t column = 0; column < out.shape.back(); ++column) {
         double sum = 0;
         for (std::int64_t k = 0; k < depth; ++k) {
-          const std::int64_t at_a = operation.transposed_a ? k * rows + row : row * depth + k;
-          const std::int64_t at_b =
-              operation.transposed_b ? column * depth + k : k * columns + column;
-          sum += double{left[at_a]} * right[at_b];
+          sum += double{inputs[0].floats()[at(a, index, row, k)]} *
+                 inputs[1].floats()[at(b, index, k, column)];
         }
-        *out++ = static_cast<float>(sum * operation.alpha);
+        y.floats()[at(out, index, row, column)] = static_cast<float>(sum * operation.alpha);
       }
     }
   });

@@ -81,6 +81,34 @@ void Define(const Reduce& operation, Operands inputs, const Result& y) {
   });
 }
 
+void Define(const Normalize& operation, Operands inputs, const Result& y) {
+  const auto axis = static_cast<std::size_t>(operation.per_channel ? 1 : operation.axis);
+  std::int64_t rows = operation.per_channel ? operation.groups : 1, length = 1;
+  for (std::size_t d = 0; d < axis; ++d) rows *= y.shape[d];
+  if (y.count() > 0) length = y.count() / rows;
+  std::int64_t pixels = 1;  // Elements that share a parameter.
+  for (std::size_t d = 2; operation.per_channel && d < y.rank(); ++d) pixels *= y.shape[d];
+  const std::int64_t channels = operation.per_channel ? y.shape[1] : length;
+  const auto parameter = [&](std::size_t input, std::int64_t at, double otherwise) {
+    if (input >= inputs.size() || !inputs[input].present()) return otherwise;
+    return double{inputs[input].floats()[at / pixels % channels]};
+  };
+  for (std::int64_t row = 0; row < rows && y.count() > 0; ++row) {
+    const float* x = inputs[0].floats() + row * length;
+    double mean = 0, variance = 0;
+    for (std::int64_t i = 0; operation.centred && i < length; ++i) mean += x[i];
+    mean /= static_cast<double>(length);
+    for (std::int64_t i = 0; i < length; ++i) variance += (x[i] - mean) * (x[i] - mean);
+    const double deviation =
+        std::sqrt(variance / static_cast<double>(length) + double{operation.epsilon});
+    for (std::int64_t i = 0; i < length; ++i) {
+      const std::int64_t at = row * length + i;
+      y.floats()[at] =
+          static_cast<float>((x[i] - mean) / deviation * parameter(1, at, 1) + parameter(2, at, 0));
+    }
+  }
+}
+
 void Define(const Softmax& operation, Operands inputs, const Result& y) {
   const auto axis = static_cast<std::size_t>(operation.axis);
   Shape lines(y.shape.begin(), y.shape.end());

@@ -31,8 +31,9 @@ std::string NameOf(const onnx::NodeProto& node) {
 bool IsStandardDomain(const std::string& domain) { return domain.empty() || domain == "ai.onnx"; }
 
 const OnnxOperator* FindOperator(const onnx::NodeProto& node) {
-  if (!IsStandardDomain(node.domain())) return nullptr;
-  const std::span<const OnnxOperator> known = KnownOperators();
+  const bool contrib = node.domain() == "com.microsoft";
+  if (!contrib && !IsStandardDomain(node.domain())) return nullptr;
+  const std::span<const OnnxOperator> known = contrib ? KnownContribOperators() : KnownOperators();
   const auto found = std::ranges::find(known, node.op_type(), &OnnxOperator::name);
   return found == known.end() ? nullptr : &*found;
 }

@@ -120,6 +120,16 @@ absl::StatusOr<std::int64_t> NormalAxis(std::int64_t axis, std::size_t rank);
 absl::StatusOr<std::vector<std::int64_t>> NormalAxes(std::span<const std::int64_t> axes,
                                                      std::size_t rank);
 
+// x normalised over its dimensions from `axis` on, times scale, plus shift, where they are given;
+// both broadcast to x and are cast to its type.
+struct RowNorm {
+  std::int64_t axis = 0;
+  float epsilon = 1e-5f;
+  bool centred = true;
+  std::optional<ValueId> scale = {}, shift = {};
+};
+MaybeValue EmitRowNorm(OnnxNode& node, ValueId x, const RowNorm& norm);
+
 // Translates a node; returns its first output.
 using Translate = MaybeValue (*)(OnnxNode& node);
 
@@ -131,15 +141,20 @@ struct OnnxOperator {
 
 // Every operator of the standard domain that is known.
 std::span<const OnnxOperator> KnownOperators();
+// Those of the domain com.microsoft, which exporters and ONNX Runtime's optimiser emit.
+std::span<const OnnxOperator> KnownContribOperators();
 
 // The same by what they are about; onnx_operators.cc puts them together.
 std::span<const OnnxOperator> ElementwiseOperators();
 std::span<const OnnxOperator> WindowOperators();  // Convolutions and pools.
 std::span<const OnnxOperator> MatrixOperators();
-std::span<const OnnxOperator> NormOperators();      // Normalisation, softmax, reductions.
+std::span<const OnnxOperator> NormOperators();  // Softmax, reductions.
+std::span<const OnnxOperator> NormalizationOperators();
 std::span<const OnnxOperator> MovementOperators();  // Reshape, slice, concat and their like.
 std::span<const OnnxOperator> ConstantOperators();  // Constant, Shape, Range and their like.
 std::span<const OnnxOperator> ResizeOperators();
+std::span<const OnnxOperator> ContribOperators();
+std::span<const OnnxOperator> ContribAttentionOperators();
 
 }  // namespace sluice
 

@@ -1,19 +1,31 @@
+#include <initializer_list>
 #include <vector>
 
 #include "model/onnx/onnx_node.h"
 
 namespace sluice {
+namespace {
+
+std::vector<OnnxOperator> Together(std::initializer_list<std::span<const OnnxOperator>> groups) {
+  std::vector<OnnxOperator> all;
+  for (const std::span<const OnnxOperator> group : groups) {
+    all.insert(all.end(), group.begin(), group.end());
+  }
+  return all;
+}
+
+}  // namespace
 
 std::span<const OnnxOperator> KnownOperators() {
-  static const std::vector<OnnxOperator> known = [] {
-    std::vector<OnnxOperator> all;
-    for (const auto group :
-         {ElementwiseOperators(), WindowOperators(), MatrixOperators(), NormOperators(),
-          MovementOperators(), ConstantOperators(), ResizeOperators()}) {
-      all.insert(all.end(), group.begin(), group.end());
-    }
-    return all;
-  }();
+  static const std::vector<OnnxOperator> known = Together(
+      {ElementwiseOperators(), WindowOperators(), MatrixOperators(), NormOperators(),
+       NormalizationOperators(), MovementOperators(), ConstantOperators(), ResizeOperators()});
+  return known;
+}
+
+std::span<const OnnxOperator> KnownContribOperators() {
+  static const std::vector<OnnxOperator> known =
+      Together({ContribOperators(), ContribAttentionOperators()});
   return known;
 }
 

@@ -325,13 +325,66 @@ TEST(DropoutTest, TheMaskIsMissingOnlyWhenItIsUsed) {
   EXPECT_EQ(used.Status().code(), absl::StatusCode::kUnimplemented);
 }
 
-TEST(LayerNormTest, IsSpelledOut) {
+TEST(LayerNormTest, IsOneOperation) {
   OneNode m(17, "LayerNormalization", {2, 3, 8}, {"g", "b"});
   m.builder.Counting("g", {8});
   m.builder.Counting("b", {8});
-  EXPECT_THAT(OperationNames(m.Imported()),
-              ElementsAre("reduce mean", "subtract", "multiply", "reduce mean", "linear", "sqrt",
-                          "divide", "multiply", "add"));
+  const Graph graph = m.Imported();
+  ASSERT_THAT(OperationNames(graph), ElementsAre("normalize"));
+  EXPECT_EQ(std::get<Normalize>(graph.nodes[0].operation).axis, 2);
+}
+
+TEST(LayerNormTest, AScaleThatBroadcastsOutsideTheRowsStandsBehindIt) {
+  OneNode m(17, "LayerNormalization", {2, 3, 8}, {"g"});
+  m.builder.Counting("g", {3, 1});
+  EXPECT_THAT(OperationNames(m.Imported()), ElementsAre("normalize", "multiply"));
+  OneNode wrong(17, "LayerNormalization", {2, 3, 8}, {"g"});
+  wrong.builder.Counting("g", {5});
+  EXPECT_TRUE(absl::IsInvalidArgument(wrong.Status()));
+}
+
+TEST(GroupNormTest, ParametersAreOfGroupsUpToOpset20) {
+  for (const std::int64_t opset : {18, 21}) {
+    OneNode m(opset, "GroupNormalization", {2, 6, 4}, {"s", "b"});
+    m.builder.Counting("s", {opset == 18 ? 2 : 6});
+    m.builder.Counting("b", {opset == 18 ? 2 : 6});
+    m->Int("num_groups", 2);
+    const Graph graph = m.Imported();
+    ASSERT_THAT(graph.nodes, testing::Not(testing::IsEmpty()));
+    EXPECT_EQ(std::get<Normalize>(graph.nodes.back().operation).groups, 2);
+    EXPECT_EQ(graph.value(*graph.nodes.back().inputs[1]).shape, (Shape{6}));
+  }
+  OneNode wrong(21, "GroupNormalization", {2, 6, 4}, {"s", "b"});
+  wrong.builder.Counting("s", {6});
+  wrong.builder.Counting("b", {6});
+  wrong->Int("num_groups", 4);
+  EXPECT_THAT(Message(wrong.Status()), HasSubstr("num_groups is 4, want a divisor of 6"));
+}
+
+TEST(ContribTest, OperatorsAreFoundInTheirDomainOnly) {
+  OneNode gelu(17, "BiasGelu", {2, 8}, {"b"});
+  gelu.builder.Counting("b", {8});
+  gelu->proto().set_domain("com.microsoft");
+  EXPECT_THAT(OperationNames(gelu.Imported()), ElementsAre("add", "gelu"));
+  OneNode standard(17, "BiasGelu", {2, 8}, {"b"});
+  standard.builder.Counting("b", {8});
+  EXPECT_TRUE(absl::IsUnimplemented(standard.Status()));
+}
+
+TEST(ContribTest, AttentionIsTakenApart) {
+  OneNode m(17, "Attention", {1, 4, 8}, {"w", "b"});
+  m.builder.Counting("w", {8, 24});
+  m.builder.Counting("b", {24});
+  m->Int("num_heads", 2).Int("unidirectional", 1);
+  m->proto().set_domain("com.microsoft");
+  const Graph graph = m.Imported();
+  EXPECT_EQ(graph.value(graph.outputs[0]).shape, (Shape{1, 4, 8}));
+  OneNode wrong(17, "Attention", {1, 4, 8}, {"w", "b"});
+  wrong.builder.Counting("w", {8, 24});
+  wrong.builder.Counting("b", {24});
+  wrong->Int("num_heads", 3);
+  wrong->proto().set_domain("com.microsoft");
+  EXPECT_THAT(Message(wrong.Status()), HasSubstr("that makes 3 heads"));
 }
 
 }  // namespace
