@@ -63,9 +63,12 @@ class Importer {
         file_(structure.model.graph()),
         tensors_(tensors),
         options_(options),
-        opset_(opset) {}
+        opset_(opset),
+        known_(options.values) {}
 
   absl::StatusOr<Graph> Import();
+  // Inputs whose contents the graph was made for.
+  std::vector<std::string> specialised() const { return known_.used(); }
 
  private:
   absl::Status IndexNames();
@@ -88,6 +91,7 @@ class Importer {
   OnnxTensors& tensors_;
   const ImportOptions& options_;
   std::int64_t opset_;
+  KnownValues known_;
 
   Graph graph_;
   Bytes generated_;
@@ -277,8 +281,8 @@ absl::Status Importer::TranslateNode(int index) {
   SLUICE_ASSIGN_OR_RETURN(auto inputs, InputsOf(proto, poisoned));
   const OnnxOperator* op = FindOperator(proto);
   if (op == nullptr || poisoned) return absl::UnimplementedError("");
-  OnnxNode node({graph_, tensors_, structure_, options_.max_tensor, generated_}, index, opset_,
-                std::move(inputs));
+  OnnxNode node({graph_, tensors_, structure_, options_.max_tensor, generated_, known_}, index,
+                opset_, std::move(inputs));
   SLUICE_RETURN_IF_ERROR(CheckInputCount(*op, node));
   const std::size_t values_before = graph_.values.size();
   SLUICE_ASSIGN_OR_RETURN(const ValueId first, op->translate(node));
@@ -365,6 +369,7 @@ absl::StatusOr<ImportedModel> ImportFrom(const std::filesystem::path& path,
   OnnxTensors tensors(file, folder, root.value_or(folder), options.max_tensor);
   Importer importer(structure, tensors, options, model.opset);
   SLUICE_ASSIGN_OR_RETURN(model.graph, importer.Import());
+  model.specialised = importer.specialised();
   model.files = tensors.external_files();
   model.files.insert(model.files.begin(), file->path());
   model.producer = structure.model.producer_name();

@@ -79,18 +79,27 @@ absl::StatusOr<Value> OnnxNode::Tensor(std::string_view name) {
 
 absl::Status OnnxNode::NeedConstant(std::size_t i) const {
   if (IsConstant(i)) return absl::OkStatus();
+  const std::string from = context_.known.DependsOn(context_.graph, *inputs_[i]);
   return absl::UnimplementedError(absl::StrFormat(
-      "input %d (\"%s\") is computed, only a constant is supported", i, at(i).name));
+      "input %d (\"%s\") is computed from %s, only a constant is supported", i, at(i).name, from));
+}
+
+absl::StatusOr<Value> OnnxNode::KnownInput(std::size_t i) const {
+  if (IsConstant(i)) return at(i);
+  Value value = at(i);
+  SLUICE_ASSIGN_OR_RETURN(value.constant, context_.known.Evaluate(context_.graph, *inputs_[i]));
+  if (value.constant != nullptr) return value;
+  return NeedConstant(i);
 }
 
 absl::StatusOr<std::vector<std::int64_t>> OnnxNode::Integers(std::size_t i) const {
-  SLUICE_RETURN_IF_ERROR(NeedConstant(i));
-  return ReadIntegers(at(i));
+  SLUICE_ASSIGN_OR_RETURN(const Value value, KnownInput(i));
+  return ReadIntegers(value);
 }
 
 absl::StatusOr<std::vector<float>> OnnxNode::Numbers(std::size_t i) const {
-  SLUICE_RETURN_IF_ERROR(NeedConstant(i));
-  return ReadFloats(at(i));
+  SLUICE_ASSIGN_OR_RETURN(const Value value, KnownInput(i));
+  return ReadFloats(value);
 }
 
 absl::StatusOr<std::optional<std::vector<std::int64_t>>> OnnxNode::IntsOrInput(

@@ -20,6 +20,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "model/graph.h"
+#include "model/onnx/known_values.h"
 #include "model/onnx/onnx_tensor.h"
 
 namespace sluice {
@@ -35,6 +36,7 @@ class OnnxNode {
     const OnnxStructure& structure;
     Bytes max_tensor;
     Bytes& generated;  // What operators such as ConstantOfShape made so far.
+    KnownValues& known;
   };
   OnnxNode(Context context, int index, std::int64_t opset,
            std::vector<std::optional<ValueId>> inputs);
@@ -63,10 +65,13 @@ class OnnxNode {
   const Value& at(std::size_t i) const { return context_.graph.value(*inputs_[i]); }
   Shape shape(std::size_t i) const { return at(i).shape; }
   bool IsConstant(std::size_t i) const { return at(i).constant != nullptr; }
-  // The elements of an input that must be constant. Fails: UNIMPLEMENTED, it is computed.
+  // The elements of an input that must be constant, or follow from contents that the import was
+  // given. Fails: UNIMPLEMENTED, it is computed.
   absl::StatusOr<std::vector<std::int64_t>> Integers(std::size_t i) const;
   absl::StatusOr<std::vector<float>> Numbers(std::size_t i) const;
   absl::Status NeedConstant(std::size_t i) const;
+  // Input i as a constant, whose elements are known.
+  absl::StatusOr<Value> KnownInput(std::size_t i) const;
 
   // Integers that moved from an attribute to input `i` in opset `since`; nullopt when not given.
   absl::StatusOr<std::optional<std::vector<std::int64_t>>> IntsOrInput(std::string_view name,
