@@ -103,6 +103,16 @@ bool AllAre(const std::vector<float>& elements, float value) {
   return std::ranges::all_of(elements, [&](float v) { return v == value; });
 }
 
+// Whether weights, scale and bias of a convolution or product are all constant.
+bool HasConstantParameters(const GraphEditor& editor, std::size_t node) {
+  const auto& inputs = editor.node(node).inputs;
+  const std::size_t end = std::min(inputs.size(), FixedInputs(editor.node(node).operation));
+  for (std::size_t i = 1; i < end; ++i) {
+    if (inputs[i] && editor.value(*inputs[i]).constant == nullptr) return false;
+  }
+  return true;
+}
+
 // Multiplies an affine into what `node` computes: a convolution's or product's scale and bias, or
 // another affine's.
 absl::Status Absorb(GraphEditor& editor, std::size_t node, const Affine& affine) {
@@ -168,7 +178,9 @@ absl::Status FoldChannelAffines(Graph& graph, std::size_t& applied) {
     const std::optional<std::size_t> producer = editor.PrivateProducer(affine->x);
     if (!producer || !EpiloguesOf(editor.node(*producer).operation).empty()) continue;
     const std::optional<std::size_t> axis = ChannelAxis(editor, *producer);
-    if (!axis || (!affine->uniform() && *axis != affine->axis)) continue;
+    if (!axis || !HasConstantParameters(editor, *producer) ||
+        (!affine->uniform() && *axis != affine->axis))
+      continue;
     const Value& y = editor.value(affine->x);
     if (!Fits(y, y.shape[*axis])) continue;
     SLUICE_RETURN_IF_ERROR(Absorb(editor, *producer, *affine));

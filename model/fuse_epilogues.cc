@@ -194,7 +194,14 @@ bool IsFusible(Kind kind) {
 
 std::vector<Epilogue>* EpiloguesAt(GraphEditor& editor, std::size_t node) {
   Operation& operation = editor.operation(node);
-  if (auto* op = std::get_if<Convolution>(&operation)) return &op->epilogues;
+  if (auto* op = std::get_if<Convolution>(&operation)) {
+    // Kernels for computed weights have no tails.
+    for (std::size_t i = 1; i < std::min<std::size_t>(editor.node(node).inputs.size(), 3); ++i) {
+      const std::optional<ValueId>& parameter = editor.node(node).inputs[i];
+      if (parameter && editor.value(*parameter).constant == nullptr) return nullptr;
+    }
+    return &op->epilogues;
+  }
   if (auto* op = std::get_if<FullyConnected>(&operation)) return &op->epilogues;
   if (auto* op = std::get_if<ChannelAffine>(&operation)) return &op->epilogues;
   return nullptr;

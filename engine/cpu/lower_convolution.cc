@@ -297,19 +297,16 @@ class ConvolutionSteps {
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const Convolution& operation) {
   const Value& source = lowering.value(*node.inputs[kData]);
   const Value& weights = lowering.value(*node.inputs[kWeights]);
-  if (source.type != DataType::kFloat32) {
-    return absl::UnimplementedError(
-        absl::StrFormat("convolution of %s, have FP32", std::string(ProtocolName(source.type))));
+  const Value* bias = OptionalInput(lowering, node, kBias);
+  const bool computed =
+      weights.constant == nullptr || (bias != nullptr && bias->constant == nullptr);
+  // The library lays weights out when the model is packed, and only single precision is its own.
+  if (source.type != DataType::kFloat32 || computed || source.shape.size() > 5 ||
+      ElementCount(lowering.value(node.output).shape) == 0) {
+    return LowerRowMajor(lowering, node);
   }
-  if (weights.constant == nullptr) {
-    return absl::UnimplementedError("convolution with computed weights");
-  }
-  const Layer layer{operation,
-                    source.shape,
-                    lowering.value(node.output).shape,
-                    weights,
-                    OptionalInput(lowering, node, kBias),
-                    OptionalInput(lowering, node, kScale)};
+  const Layer layer{operation, source.shape, lowering.value(node.output).shape,
+                    weights,   bias,         OptionalInput(lowering, node, kScale)};
   if (operation.transposed) return LowerTransposed(lowering, node, layer);
   SLUICE_ASSIGN_OR_RETURN(Choice choice, Choose(lowering, node, layer));
   return ConvolutionSteps(lowering, node, layer, std::move(choice)).Add();

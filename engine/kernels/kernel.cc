@@ -11,7 +11,7 @@ namespace sluice {
 namespace kernels {
 namespace {
 
-// Whether there is a maker of its own; convolutions are the library's affair.
+// Whether there is a maker of its own.
 template <typename Op>
 concept HasKernels = requires(const Op& operation, const Problem& problem) {
   { Make(operation, problem) } -> std::same_as<absl::StatusOr<Kernel>>;

@@ -49,6 +49,7 @@ absl::StatusOr<Kernel> Make(const Normalize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Reduce& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Pool& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Lrn& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Convolution& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Resize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Concat& operation, const Problem& problem);

@@ -422,7 +422,6 @@ MaybeValue SpaceToDepth(OnnxNode& node) {
 
 constexpr OnnxOperator kOperators[] = {
     {"Identity", 1, 1, Same},
-    {"Dropout", 1, 3, Same},
     {"Concat", 1, SIZE_MAX, ConcatParts},
     {"Split", 1, 2, Split},
     {"Transpose", 1, 1, Permute},

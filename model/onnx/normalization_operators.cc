@@ -1,4 +1,5 @@
-// Normalisations over batches, rows, channels and groups of channels.
+// Normalisations over batches, rows, channels and groups of channels; and dropout, which only
+// training does.
 
 #include <cmath>
 #include <numeric>
@@ -238,7 +239,34 @@ MaybeValue LpNorm(OnnxNode& node) {
   return node.EmitBinary(Binary::Kind::kDivide, *node.input(0), length);
 }
 
+// What is true everywhere, of the mask's type.
+MaybeValue FullMask(OnnxNode& node) {
+  const DataType type = node.opset() >= 10 ? DataType::kBool : node.at(0).type;
+  const float one = 1;
+  const std::int64_t truth = 1;
+  const std::vector<std::byte> element = IsFloat(type) ? PackFloats(type, std::span(&one, 1))
+                                                       : PackIntegers(type, std::span(&truth, 1));
+  const ValueId mask = node.AddConstant(type, {}, InlineConstant(element));
+  return node.Emit(Expand{}, {mask}, node.shape(0));
+}
+
+MaybeValue Dropout(OnnxNode& node) {
+  if (node.input(2)) {
+    // Whether it trains is an input since opset 12.
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> training, node.Integers(2));
+    if (training.empty() || training[0] != 0) {
+      return absl::UnimplementedError("it is in training mode, only inference is supported");
+    }
+  }
+  if (node.output_count() > 1 && !node.proto().output(1).empty()) {
+    SLUICE_ASSIGN_OR_RETURN(const ValueId mask, FullMask(node));
+    node.SetOutput(1, mask);
+  }
+  return *node.input(0);
+}
+
 constexpr OnnxOperator kOperators[] = {
+    {"Dropout", 1, 3, Dropout},
     {"BatchNormalization", 5, 5, BatchNorm},
     {"LayerNormalization", 2, 3, LayerNorm<true>},
     // ONNX Runtime's optimiser puts these two, among others, into the standard domain.

@@ -317,12 +317,14 @@ TEST(IdentityTest, AnOutputThatIsAnInputHasANameOfItsOwn) {
   EXPECT_EQ(graph.value(graph.inputs[0]).name, "x");
 }
 
-TEST(DropoutTest, TheMaskIsMissingOnlyWhenItIsUsed) {
+TEST(DropoutTest, ItsMaskIsTrueEverywhere) {
   OneNode m(12, "Dropout", {3}, {}, {"y"});
   m->proto().add_output("mask");
   EXPECT_EQ(OutputShape(m.Imported()), (Shape{3}));
   OneNode used(12, "Dropout", {3}, {}, {"y", "mask"});
-  EXPECT_EQ(used.Status().code(), absl::StatusCode::kUnimplemented);
+  const Graph graph = used.Imported();
+  EXPECT_EQ(graph.value(graph.outputs[1]).type, DataType::kBool);
+  EXPECT_EQ(OutputShape(graph, 1), (Shape{3}));
 }
 
 TEST(LayerNormTest, IsOneOperation) {

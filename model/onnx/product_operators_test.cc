@@ -36,12 +36,12 @@ TEST(ConvTest, OneDimensionAndGroups) {
   EXPECT_EQ(graph.nodes[0].inputs.size(), 3u);
 }
 
-TEST(ConvTest, ComputedWeightsAreOnTheListOfWhatIsMissing) {
+TEST(ConvTest, ComputedWeightsAreInputsLikeOthers) {
   OneNode m(11, "Conv", {1, 3, 7, 8}, {"w"});
   m.builder.Input("w", {2, 3, 1, 1});
-  const absl::Status status = m.Status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_THAT(Message(status), HasSubstr("Conv-11: input 1 (\"w\") is computed"));
+  const Graph graph = m.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("convolution"));
+  EXPECT_EQ(OutputShape(graph), (Shape{1, 2, 7, 8}));
 }
 
 TEST(ConvTest, ChannelsThatDoNotAgreeAreAnErrorThatNamesTheNode) {

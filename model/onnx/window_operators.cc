@@ -97,8 +97,6 @@ absl::StatusOr<Windows> ConvolutionWindows(OnnxNode& node) {
     return absl::InvalidArgumentError(absl::StrFormat("kernel_shape is %s, the weights have %s",
                                                       FormatShape(stated), FormatShape(kernel)));
   }
-  SLUICE_RETURN_IF_ERROR(node.NeedConstant(1));
-  if (node.input(2)) SLUICE_RETURN_IF_ERROR(node.NeedConstant(2));
   return ReadWindows(node, kernel, x.size() - 2);
 }
 

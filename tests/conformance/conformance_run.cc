@@ -43,6 +43,14 @@ absl::StatusOr<std::vector<double>> AsDoubles(DataType type, std::span<const std
     std::memcpy(numbers.data(), bytes.data(), bytes.size());
     return numbers;
   }
+  if (type == DataType::kFloat32) {
+    for (std::size_t i = 0; i < count; ++i) {
+      float number = 0;
+      std::memcpy(&number, bytes.data() + i * width, width);
+      numbers[i] = double{number};
+    }
+    return numbers;
+  }
   value.shape = {static_cast<std::int64_t>(count)};
   value.constant = InlineConstant({bytes.begin(), bytes.end()});
   SLUICE_ASSIGN_OR_RETURN(const std::vector<float> floats, ReadFloats(value));

@@ -1,14 +1,15 @@
 #!/usr/bin/env python3
-"""Every CNN answers over gRPC from another process within tolerance, and with the same bits in the
+"""Every network answers over gRPC from another process within tolerance, and with the same bits in the
 smallest budget that `sluiced inspect` promises (imported, packed and served there, every weight
 streamed) as with all of its weights in memory.
 
 The judge is ONNX Runtime: its answers are in the case.json of the folder of real models, and for
-densenet201 in tests/networks/cases. Generated networks are made here, byte for byte.
+others in tests/networks/cases. Generated networks are made here, byte for byte.
 
 Usage: networks_test.py BUILD_DIR [--all] [NETWORK ...]
 
-  --all   more budgets: residents chosen by the planner in the smallest, and half of the weights
+  --all   transformers too, and more budgets: residents chosen by the planner in the smallest, and
+          half of the weights
 """
 import argparse
 import json
@@ -35,9 +36,12 @@ GROUPS = (
     ("light_vgg19",),
     ("gen_vgg16",),
 )
+# Three to five hundred megabytes each; only with --all.
+TRANSFORMERS = (("gen_bert_base",), ("gpt2",), ("vit_b16",))
 assert {f"light_{name}" for name in LIGHT} <= {name for group in GROUPS for name in group}
-# Made by gen_models.py, which writes external data.
-EXTERNAL = {"gen_resnet50_dyn_ext": ("resnet50", "--dynamic", "--external")}
+# Made by gen_models.py, which writes external data and transformers.
+BY_SCRIPT = {"gen_resnet50_dyn_ext": ("resnet50", "--dynamic", "--external"),
+             "gen_bert_base": ("bert_base",), "gpt2": ("gpt2",), "vit_b16": ("vit_b16",)}
 
 
 class Network:
@@ -55,8 +59,8 @@ class Network:
         stored = self.source / "models" / self.name / "model.onnx"
         if stored.exists():
             return stored
-        if self.name in EXTERNAL:
-            network, *options = EXTERNAL[self.name]
+        if self.name in BY_SCRIPT:
+            network, *options = BY_SCRIPT[self.name]
             subprocess.run([PYTHON, self.source / "tools" / "gen_models.py", network, "--seed", "1",
                             "--out", self.folder, *options], check=True, stdout=subprocess.DEVNULL)
             return next(self.folder.glob("*.onnx"))
@@ -185,10 +189,12 @@ def main():
         skip("the folder of real models is not beside this checkout (SLUICE_SHARED)")
     if subprocess.run([PYTHON, "-c", "import onnx, numpy"], capture_output=True).returncode != 0:
         skip("python3-onnx and python3-numpy are not installed")
-    unknown = set(arguments.networks) - {name for group in GROUPS for name in group}
+    heavy = arguments.all or arguments.networks
+    groups = GROUPS + TRANSFORMERS if heavy else GROUPS
+    unknown = set(arguments.networks) - {name for group in groups for name in group}
     assert not unknown, f"no such networks: {unknown}"
     count = 0
-    for group in GROUPS:
+    for group in groups:
         names = [name for name in group if not arguments.networks or name in arguments.networks]
         if not names:
             continue
