@@ -131,7 +131,8 @@ bool CompleteGate(GraphEditor& editor, std::size_t i, const Binary& binary) {
 const Pad* SpatialPad(const GraphEditor& editor, std::optional<std::size_t> node) {
   const auto* pad = node ? std::get_if<Pad>(&editor.node(*node).operation) : nullptr;
   if (pad == nullptr || pad->mode != Pad::Mode::kConstant || pad->value != 0 ||
-      pad->begin.size() < 3 || pad->begin[0] + pad->begin[1] + pad->end[0] + pad->end[1] != 0) {
+      editor.node(*node).inputs.size() > 1 || pad->begin.size() < 3 ||
+      pad->begin[0] + pad->begin[1] + pad->end[0] + pad->end[1] != 0) {
     return nullptr;
   }
   return pad;

@@ -57,6 +57,14 @@ ValueId Graph::Add(Value value) {
   return At<ValueId>(values.size() - 1);
 }
 
+std::vector<ValueId> ReadAtEnd(const Graph& graph) {
+  std::vector<ValueId> read = graph.outputs;
+  for (const ValueId output : graph.outputs) {
+    if (graph.value(output).dynamic) read.push_back(graph.value(output).dynamic->count);
+  }
+  return read;
+}
+
 Bytes WeightBytes(const Graph& graph) {
   std::vector<bool> counted(graph.values.size(), false);
   Bytes total;
@@ -88,6 +96,23 @@ std::uint64_t MacCount(const Graph& graph, const Node& node) {
   return 0;
 }
 
+namespace {
+
+absl::Status CheckDynamic(const Graph& graph, const Value& value,
+                          const std::vector<bool>& defined) {
+  if (!value.dynamic) return absl::OkStatus();
+  const std::size_t count = Index(value.dynamic->count);
+  if (value.dynamic->axis < value.shape.size() && count < graph.values.size() && defined[count] &&
+      graph.values[count].type == DataType::kInt64 && graph.values[count].shape.empty()) {
+    return absl::OkStatus();
+  }
+  return absl::InternalError(
+      absl::StrFormat("graph output \"%s\" has a dimension %u whose size nothing computes",
+                      value.name, value.dynamic->axis));
+}
+
+}  // namespace
+
 absl::Status Validate(const Graph& graph) {
   SLUICE_RETURN_IF_ERROR(CheckValues(graph));
   SLUICE_ASSIGN_OR_RETURN(std::vector<bool> defined, DefinedAtStart(graph));
@@ -110,6 +135,7 @@ absl::Status Validate(const Graph& graph) {
       return absl::InternalError(
           absl::StrFormat("graph output %d is never computed", Index(output)));
     }
+    SLUICE_RETURN_IF_ERROR(CheckDynamic(graph, graph.value(output), defined));
   }
   return absl::OkStatus();
 }

@@ -22,7 +22,7 @@
 namespace sluice {
 
 // A dimension whose size is computed: the shape has the largest that it may be, elements behind the
-// real size are zero, and `count` (kInt64, of shape []) says how large it is.
+// real size mean nothing, and `count` (kInt64, of shape []) says how large it is.
 struct DynamicDim {
   std::size_t axis = 0;
   ValueId count{};
@@ -55,6 +55,9 @@ struct Graph {
   Value& value(ValueId id) { return values[Index(id)]; }
   ValueId Add(Value value);
 };
+
+// What a caller reads at the end: the outputs, and the counts of those whose size is computed.
+std::vector<ValueId> ReadAtEnd(const Graph& graph);
 
 // Bytes of all constants that some node reads.
 Bytes WeightBytes(const Graph& graph);

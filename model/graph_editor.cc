@@ -19,7 +19,7 @@ GraphEditor::GraphEditor(Graph& graph)
       if (input) users_[Index(*input)].push_back(i);
     }
   }
-  for (const ValueId output : graph.outputs) is_output_[Index(output)] = true;
+  for (const ValueId output : ReadAtEnd(graph)) is_output_[Index(output)] = true;
 }
 
 GraphEditor::~GraphEditor() {

@@ -32,9 +32,15 @@ struct Slice {
   std::vector<std::int64_t> starts, steps;
 };
 
-// Adds `value` (or what the mode says) around x; one entry for each dimension, none negative.
+// Adds a constant (or what the mode says) around x; one entry for each dimension, none negative.
+// Inputs: x, the constant (of x's type, one element; absent: `value`).
 struct Pad {
-  enum class Mode : std::uint8_t { kConstant, kReflect, kEdge };
+  enum class Mode : std::uint8_t {
+    kConstant,
+    kReflect,
+    kEdge,
+    kWrap,  // The other end of x, as if it were repeated.
+  };
   Mode mode = Mode::kConstant;
   std::vector<std::int64_t> begin, end;
   float value = 0;
@@ -55,7 +61,8 @@ struct GatherElements {
 };
 
 // The last dimension of the indices is a position in x behind its first `batch_dims` dimensions,
-// which x and indices share. Inputs: x, indices (kInt64).
+// which x and indices share; negative ones count from the end. Inputs: x, indices (kInt32 or
+// kInt64).
 struct GatherNd {
   std::int64_t batch_dims = 0;
 };
@@ -63,14 +70,13 @@ struct GatherNd {
 enum class ScatterReduction : std::uint8_t { kNone, kAdd, kMultiply, kMaximum, kMinimum };
 
 // A copy of x in which updates are written (or added, ...) where GatherElements would read.
-// Inputs: x, indices, updates (of the indices' shape).
+// Inputs: x, indices, updates (of the indices' shape). Places out of range stay as they are.
 struct ScatterElements {
   std::int64_t axis = 0;
   ScatterReduction reduction = ScatterReduction::kNone;
 };
 
-// The same where GatherNd without batch dimensions would read. Inputs: x, indices (kInt64),
-// updates.
+// The same where GatherNd without batch dimensions would read. Inputs: x, indices, updates.
 struct ScatterNd {
   ScatterReduction reduction = ScatterReduction::kNone;
 };

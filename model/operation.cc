@@ -35,6 +35,7 @@ struct NameOf {
   std::string operator()(const PoolIndices&) const { return "max pool indices"; }
   std::string operator()(const GridSample&) const { return "grid sample"; }
   std::string operator()(const RoiAlign&) const { return "roi align"; }
+  std::string operator()(const MaxRoiPool&) const { return "max roi pool"; }
   std::string operator()(const Determinant&) const { return "determinant"; }
   std::string operator()(const GatherElements&) const { return "gather elements"; }
   std::string operator()(const GatherNd&) const { return "gather nd"; }

@@ -28,10 +28,10 @@ namespace sluice {
 using Operation =
     std::variant<Unary, Binary, Convolution, FullyConnected, MatMul, Pool, ChannelAffine, Softmax,
                  Concat, Transpose, Reshape, Slice, Pad, Resize, Gather, Reduce, Cast, Expand, Lrn,
-                 Compare, Classify, Select, PoolIndices, GridSample, RoiAlign, Determinant,
-                 GatherElements, GatherNd, ScatterElements, ScatterNd, ReverseSequence, Triangle,
-                 OneHot, ArgReduce, Hardmax, CumulativeSum, Normalize, TopK, NonZero, Compress,
-                 Unique, NonMaxSuppression, Recurrent, Quantize, Dequantize>;
+                 Compare, Classify, Select, PoolIndices, GridSample, RoiAlign, MaxRoiPool,
+                 Determinant, GatherElements, GatherNd, ScatterElements, ScatterNd, ReverseSequence,
+                 Triangle, OneHot, ArgReduce, Hardmax, CumulativeSum, Normalize, TopK, NonZero,
+                 Compress, Unique, NonMaxSuppression, Recurrent, Quantize, Dequantize>;
 
 // "convolution", "relu", "add", "max pool": for logs, errors and metrics.
 std::string Name(const Operation& operation);

@@ -67,6 +67,59 @@ absl::Status CheckTypes(const Op&, Inputs inputs, const Value& y) {
 Arity ArityOf(const Normalize& op);
 MaybeShape ShapeOf(const Normalize& op, Inputs inputs);
 
+// movement_rules.cc
+Arity ArityOf(const Pad&);
+Arity ArityOf(const GatherElements&);
+Arity ArityOf(const GatherNd&);
+Arity ArityOf(const ScatterElements&);
+Arity ArityOf(const ScatterNd&);
+Arity ArityOf(const ReverseSequence&);
+Arity ArityOf(const Triangle&);
+Arity ArityOf(const OneHot&);
+MaybeShape ShapeOf(const GatherElements& op, Inputs inputs);
+MaybeShape ShapeOf(const GatherNd& op, Inputs inputs);
+MaybeShape ShapeOf(const ScatterElements& op, Inputs inputs);
+MaybeShape ShapeOf(const ScatterNd&, Inputs inputs);
+MaybeShape ShapeOf(const ReverseSequence& op, Inputs inputs);
+MaybeShape ShapeOf(const Triangle&, Inputs inputs);
+absl::Status CheckChoice(const OneHot& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const GatherElements&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const GatherNd&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const ScatterElements& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const ScatterNd& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const ReverseSequence&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const Triangle&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const OneHot&, Inputs inputs, const Value& y);
+
+// selection_rules.cc
+Arity ArityOf(const Compress&);
+Arity ArityOf(const NonMaxSuppression&);
+MaybeShape ShapeOf(const NonZero& op, Inputs inputs);
+MaybeShape ShapeOf(const Compress& op, Inputs inputs);
+MaybeShape ShapeOf(const Unique& op, Inputs inputs);
+absl::Status CheckChoice(const NonMaxSuppression& op, Inputs inputs, const Value& y);
+absl::Status CheckChoice(const TopK& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const NonZero&, Inputs, const Value& y);
+absl::Status CheckTypes(const Compress& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const Unique& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const NonMaxSuppression&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const TopK& op, Inputs inputs, const Value& y);
+
+// sampling_rules.cc
+Arity ArityOf(const GridSample&);
+Arity ArityOf(const RoiAlign&);
+Arity ArityOf(const MaxRoiPool&);
+MaybeShape ShapeOf(const PoolIndices& op, Inputs inputs);
+MaybeShape ShapeOf(const GridSample&, Inputs inputs);
+MaybeShape ShapeOf(const RoiAlign& op, Inputs inputs);
+MaybeShape ShapeOf(const MaxRoiPool& op, Inputs inputs);
+MaybeShape ShapeOf(const Determinant&, Inputs inputs);
+absl::Status CheckTypes(const PoolIndices&, Inputs, const Value& y);
+absl::Status CheckTypes(const GridSample&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const RoiAlign&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const MaxRoiPool&, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const Determinant&, Inputs inputs, const Value& y);
+
 }  // namespace sluice::rules
 
 #endif  // SLUICE_MODEL_OPERATION_RULES_H_

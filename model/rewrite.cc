@@ -105,7 +105,7 @@ std::size_t DropIdentities(Graph& graph) {
 
 std::size_t DropUnused(Graph& graph) {
   std::vector<bool> used(graph.values.size(), false);
-  for (const ValueId output : graph.outputs) used[Index(output)] = true;
+  for (const ValueId output : ReadAtEnd(graph)) used[Index(output)] = true;
   std::vector<bool> node_used(graph.nodes.size(), false);
   std::size_t dropped = 0;
   for (std::size_t i = graph.nodes.size(); i-- > 0;) {
@@ -126,6 +126,16 @@ std::size_t DropUnused(Graph& graph) {
   for (std::size_t i = 0; i < graph.values.size(); ++i) {
     renumbered[i] = At<ValueId>(values.size());
     if (used[i]) values.push_back(std::move(graph.values[i]));
+  }
+  for (Value& value : values) {
+    if (!value.dynamic) continue;
+    // Of a value that no caller sees, what its count is does not matter any more.
+    const std::size_t count = Index(value.dynamic->count);
+    if (used[count]) {
+      value.dynamic->count = renumbered[count];
+    } else {
+      value.dynamic.reset();
+    }
   }
   dropped += graph.values.size() - values.size();
   graph.values = std::move(values);

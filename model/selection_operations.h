@@ -22,7 +22,7 @@ struct NonZero {
 // The slices along `axis` (of x made flat, without one) for which the condition holds. Inputs: x,
 // condition (kBool, [n]).
 struct Compress {
-  std::optional<std::int64_t> axis;
+  std::optional<std::int64_t> axis = {};
   bool count = false;
 };
 
@@ -36,13 +36,13 @@ struct Unique {
     kCounts,   // How often each occurs, as kInt64.
     kCount,    // How many there are.
   };
-  std::optional<std::int64_t> axis;
+  std::optional<std::int64_t> axis = {};
   bool sorted = true;
   Output output = Output::kValues;
 };
 
 // Inputs: boxes [N, B, 4], scores [N, C, B], then, each absent or of one element: the most boxes
-// per class (kInt64; absent: none), the threshold of overlap, that of scores. The output is [count,
+// per class (kInt64; absent: 0), the threshold of overlap, that of scores. The output is [count,
 // 3] of (batch, class, box), as kInt64, best first in each class.
 struct NonMaxSuppression {
   bool centred = false;  // Boxes are x, y, width, height of their centre, not two corners (y, x).

@@ -245,7 +245,7 @@ struct ShapeOf {
     for (std::size_t d = 0; d < out.size(); ++d) {
       const std::int64_t most = std::max(op.begin[d], op.end[d]);
       const bool reaches = op.mode == Pad::Mode::kConstant || most == 0 ||
-                           (op.mode == Pad::Mode::kEdge ? out[d] > 0 : most < out[d]);
+                           (op.mode == Pad::Mode::kReflect ? most < out[d] : out[d] > 0);
       if (op.begin[d] < 0 || op.end[d] < 0 || most >= kMaxAttribute || !reaches) {
         return Wrong("pads %s and %s are not possible for %s", FormatShape(op.begin),
                      FormatShape(op.end), FormatShape(x()));
@@ -309,8 +309,10 @@ struct ChoiceCheck {
 
   absl::Status operator()(const Resize& op) const {
     const bool scales = std::ranges::all_of(op.scales, [](float s) { return s > 0 && s < 1e9f; });
-    if (x.size() < 3 || y.size() != x.size() || op.scales.size() != x.size() || !scales ||
-        x[0] != y[0] || x[1] != y[1] || ElementCount(x) == 0) {
+    const bool crops = op.coordinates == Resize::Coordinates::kTfCropAndResize;
+    const std::size_t parts = crops ? x.size() : 0;
+    if (y.size() != x.size() || op.scales.size() != x.size() || !scales || ElementCount(x) == 0 ||
+        op.crop_begin.size() != parts || op.crop_end.size() != parts) {
       return Disagree("resize");
     }
     return absl::OkStatus();

@@ -39,7 +39,7 @@ struct Pool {
 // kInt64. `pool.kind` is kMax.
 struct PoolIndices {
   Pool pool;
-  bool column_major = false;  // Of the spatial dimensions of 2-D windows: the first one is fastest.
+  bool column_major = false;  // Of the spatial dimensions: the first one is fastest.
 };
 
 // Local response normalisation across channels.
@@ -49,21 +49,31 @@ struct Lrn {
 };
 
 // Input: x [N, C, spatial...]; the output's shape gives the sizes. Input coordinates come from
-// output ones by `coordinates`, with scale[d] = output / input size as the file stated it.
+// output ones by `coordinates`, with scale[d] = output / input size as the file stated it: where
+// that is no whole number of elements, kAlignCorners and kHalfPixelSymmetric take the broken
+// length. Integers are interpolated as floats and lose what is behind the point.
 struct Resize {
   enum class Mode : std::uint8_t { kNearest, kLinear, kCubic };
   enum class Coordinates : std::uint8_t {
     kHalfPixel,
     kPytorchHalfPixel,
     kAlignCorners,
-    kAsymmetric
+    kAsymmetric,
+    kHalfPixelSymmetric,
+    kTfHalfPixel,
+    kTfCropAndResize
   };
   enum class Rounding : std::uint8_t { kRoundPreferFloor, kRoundPreferCeil, kFloor, kCeil };
   Mode mode = Mode::kNearest;
   Coordinates coordinates = Coordinates::kHalfPixel;
   Rounding rounding = Rounding::kRoundPreferFloor;
   float cubic_coefficient = -0.75f;
-  std::vector<float> scales;  // For every dimension of x, N and C included.
+  bool exclude_outside = false;    // Positions outside x weigh nothing, rather than show its edge.
+  bool antialias = false;          // Wider windows where the output is smaller.
+  float extrapolation = 0;         // Of kTfCropAndResize, for what lies outside x.
+  std::vector<float> scales = {};  // For every dimension of x, N and C included.
+  // Of kTfCropAndResize, for every dimension: the part of x that is shown, from 0 to 1.
+  std::vector<float> crop_begin = {}, crop_end = {};
 };
 
 // Inputs: x [N, C, spatial...], grid [N, out spatial..., spatial count]: where to sample, from -1
@@ -85,6 +95,13 @@ struct RoiAlign {
   std::int64_t sampling_ratio = 0;  // 0: chosen by the size of each box.
   float spatial_scale = 1;
   bool half_pixel = false;
+};
+
+// The largest element of each of height x width bins of a box. Inputs: x [N, C, H, W], boxes
+// [R, 5] (image, x1, y1, x2, y2). The output is [R, C, height, width].
+struct MaxRoiPool {
+  std::int64_t height = 1, width = 1;
+  float spatial_scale = 1;
 };
 
 }  // namespace sluice

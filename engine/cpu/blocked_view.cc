@@ -23,7 +23,8 @@ std::optional<Operation> ViewOperation(const Slice& op, const Graph&, const Node
   return view;
 }
 
-std::optional<Operation> ViewOperation(const Pad& op, const Graph&, const Node&) {
+std::optional<Operation> ViewOperation(const Pad& op, const Graph&, const Node& node) {
+  if (node.inputs.size() > 1) return std::nullopt;  // A computed constant.
   const bool whole_blocks = op.begin[1] % ChannelBlock() == 0 && op.end[1] % ChannelBlock() == 0;
   const bool by_value = op.mode == Pad::Mode::kConstant;
   if (!whole_blocks || (!by_value && (op.begin[1] != 0 || op.end[1] != 0))) return std::nullopt;
@@ -38,7 +39,8 @@ std::optional<Operation> ViewOperation(const Pad& op, const Graph&, const Node&)
 std::optional<Operation> ViewOperation(const Resize& op, const Graph& graph, const Node& node) {
   const Shape& from = graph.value(*node.inputs[0]).shape;
   const Shape& to = graph.value(node.output).shape;
-  if (op.scales.size() != from.size() || op.scales[1] != 1 || from[1] != to[1]) {
+  if (op.scales.size() != from.size() || op.scales[1] != 1 || from[1] != to[1] ||
+      op.coordinates == Resize::Coordinates::kTfCropAndResize) {
     return std::nullopt;
   }
   Resize view = op;

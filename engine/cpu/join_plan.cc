@@ -36,7 +36,7 @@ class JoinPlanner {
       lives_[Index(graph.nodes[n].output)] = {n, n};
       computed_[Index(graph.nodes[n].output)] = true;
     }
-    for (const ValueId output : graph.outputs) {
+    for (const ValueId output : ReadAtEnd(graph)) {
       lives_[Index(output)].last = graph.nodes.size() - 1;
     }
     for (const Node& node : graph.nodes) {
@@ -177,7 +177,7 @@ std::vector<bool> Elidable(const Graph& graph) {
       if (node.inputs[i] && (i > 0 || !sums)) elidable[Index(*node.inputs[i])] = false;
     }
   }
-  for (const ValueId output : graph.outputs) elidable[Index(output)] = false;
+  for (const ValueId output : ReadAtEnd(graph)) elidable[Index(output)] = false;
   return elidable;
 }
 

@@ -54,7 +54,7 @@ void Lowering::FindLastUses() {
   for (std::size_t n = 0; n < graph_.nodes.size(); ++n) {
     ForEachRead(graph_.nodes[n], [&](ValueId read) { last_use_[Index(read)] = n; });
   }
-  for (const ValueId output : graph_.outputs) last_use_[Index(output)] = graph_.nodes.size();
+  for (const ValueId output : ReadAtEnd(graph_)) last_use_[Index(output)] = graph_.nodes.size();
 }
 
 BufferIndex Lowering::NewBuffer(std::string name, Bytes size) {

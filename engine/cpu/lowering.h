@@ -152,6 +152,9 @@ class Lowering {
   absl::Status AddConstantCopy(ValueId id, Layout layout);
   void AddInputs();
   absl::Status AddOutputs();
+  absl::StatusOr<BufferIndex> CountBuffer(ValueId count);
+  // A buffer with the same contents, made by a step at the end.
+  BufferIndex CopyOf(ValueId id, BufferIndex buffer);
   void PlaceExtents(CpuProgram::Parts& parts) const;
   std::string Fingerprint(int threads) const;
 

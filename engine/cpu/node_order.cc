@@ -87,7 +87,7 @@ OrderProblem Problem(const Graph& graph) {
     writer[Index(node.output)] = At<StepIndex>(problem.steps.size());
     problem.steps.push_back(std::move(step));
   }
-  for (const ValueId output : graph.outputs) {
+  for (const ValueId output : ReadAtEnd(graph)) {
     problem.buffers[Index(buffers.Of(output))].to_end = true;
   }
   return problem;

@@ -77,6 +77,24 @@ void Lowering::AddInputs() {
   }
 }
 
+// A buffer of its own: one that lies in another has no place that a caller knows.
+absl::StatusOr<BufferIndex> Lowering::CountBuffer(ValueId count) {
+  SLUICE_ASSIGN_OR_RETURN(const BufferIndex buffer, Read(count, Layout::kPlain));
+  if (!parts_[Index(buffer)]) return buffer;
+  return CopyOf(count, buffer);
+}
+
+BufferIndex Lowering::CopyOf(ValueId id, BufferIndex buffer) {
+  const Value& copied = value(id);
+  const Bytes size = StorageBytes(copied, Layout::kPlain);
+  StepDraft step{.name = copied.name + " copy", .kernel = "copy"};
+  const Operand from = Use(step, buffer);
+  const BufferIndex to = NewBuffer(copied.name, size);
+  step.run = std::make_unique<CopyStep>(from, Use(step, to), size);
+  AddStep(std::move(step));
+  return to;
+}
+
 absl::Status Lowering::AddOutputs() {
   node_ = graph_.nodes.size();
   std::vector<bool> taken(buffers_.size(), false);
@@ -86,16 +104,16 @@ absl::Status Lowering::AddOutputs() {
     SLUICE_ASSIGN_OR_RETURN(BufferIndex buffer, Read(output, Layout::kPlain));
     taken.resize(buffers_.size(), false);
     if (taken[Index(buffer)] || parts_[Index(buffer)]) {
-      StepDraft step{.name = port.name + " copy", .kernel = "copy"};
-      const Operand from = Use(step, buffer);
-      buffer = NewBuffer(port.name, StorageBytes(port, Layout::kPlain));
+      buffer = CopyOf(output, buffer);
       taken.push_back(false);
-      step.run =
-          std::make_unique<CopyStep>(from, Use(step, buffer), StorageBytes(port, Layout::kPlain));
-      AddStep(std::move(step));
     }
     taken[Index(buffer)] = true;
     outputs_.push_back({port.name, port.type, port.shape, buffer});
+    if (port.dynamic) {
+      SLUICE_ASSIGN_OR_RETURN(const BufferIndex count, CountBuffer(port.dynamic->count));
+      taken.resize(buffers_.size(), false);
+      outputs_.back().dynamic = PortInfo::Dynamic{port.dynamic->axis, count};
+    }
   }
   return absl::OkStatus();
 }
@@ -178,7 +196,10 @@ absl::StatusOr<std::unique_ptr<Program>> Lowering::Lower(int threads, Bytes befo
     buffer.live.begin = At<StepIndex>(0);
     buffer.size = std::max(buffer.size, TensorBytes(input.type, input.shape));
   }
-  for (const PortInfo& output : outputs_) buffers_[Index(output.buffer)].live.end = end;
+  for (const PortInfo& output : outputs_) {
+    buffers_[Index(output.buffer)].live.end = end;
+    if (output.dynamic) buffers_[Index(output.dynamic->count)].live.end = end;
+  }
   parts.buffers = std::move(buffers_);
   parts.inputs = std::move(inputs_);
   parts.outputs = std::move(outputs_);

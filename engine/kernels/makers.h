@@ -59,6 +59,23 @@ absl::StatusOr<Kernel> Make(const Slice& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Pad& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Gather& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Expand& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const GatherElements& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const GatherNd& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const ScatterElements& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const ScatterNd& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const ReverseSequence& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Triangle& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const OneHot& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const TopK& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const NonZero& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Compress& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Unique& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const NonMaxSuppression& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const PoolIndices& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const GridSample& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const RoiAlign& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const MaxRoiPool& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Determinant& operation, const Problem& problem);
 
 // MakeKernel with loops of one's choice, for tests and benchmarks.
 absl::StatusOr<Kernel> MakeKernelWith(const Loops& loops, const Graph& graph, const Node& node);

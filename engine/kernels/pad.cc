@@ -1,13 +1,13 @@
 // Pad: every output position of a dimension shows an input position, or the constant.
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
 #include <cstring>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
+#include "engine/kernels/element.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
 
@@ -21,6 +21,7 @@ std::int64_t SourceOf(std::int64_t i, std::int64_t size, Pad::Mode mode) {
   if (i >= 0 && i < size) return i;
   if (mode == Pad::Mode::kConstant || size == 0) return kConstant;
   if (mode == Pad::Mode::kEdge) return i < 0 ? 0 : size - 1;
+  if (mode == Pad::Mode::kWrap) return (i % size + size) % size;
   while (size > 1 && (i < 0 || i >= size)) i = i < 0 ? -i : 2 * (size - 1) - i;
   return size == 1 ? 0 : i;
 }
@@ -37,18 +38,19 @@ struct PadRun {
   std::byte value[8];
   std::size_t element;
 
-  void FillConstant(std::byte* to, std::size_t bytes) const {
-    for (std::size_t i = 0; i < bytes; i += element) std::memcpy(to + i, value, element);
+  void FillConstant(const std::byte* constant, std::byte* to, std::size_t bytes) const {
+    for (std::size_t i = 0; i < bytes; i += element) std::memcpy(to + i, constant, element);
   }
 
   // Copies runs of neighbouring positions at once along the innermost dimension.
-  void Row(const Axis& axis, const std::byte* from, std::byte* to) const {
+  void Row(const Axis& axis, const std::byte* constant, const std::byte* from,
+           std::byte* to) const {
     const std::size_t n = axis.source.size();
     for (std::size_t i = 0; i < n;) {
       std::size_t j = i + 1;
       if (axis.source[i] == kConstant) {
         while (j < n && axis.source[j] == kConstant) ++j;
-        FillConstant(to + i * axis.out_block, (j - i) * axis.out_block);
+        FillConstant(constant, to + i * axis.out_block, (j - i) * axis.out_block);
       } else {
         while (j < n && axis.source[j] == axis.source[j - 1] + 1) ++j;
         std::memcpy(to + i * axis.out_block,
@@ -59,50 +61,37 @@ struct PadRun {
     }
   }
 
-  void Fill(std::size_t d, const std::byte* from, std::byte* to) const {
+  void Fill(std::size_t d, const std::byte* constant, const std::byte* from, std::byte* to) const {
     const Axis& axis = axes[d];
-    if (d + 1 == axes.size()) return Row(axis, from, to);
+    if (d + 1 == axes.size()) return Row(axis, constant, from, to);
     for (const std::int64_t source : axis.source) {
       if (source == kConstant) {
-        FillConstant(to, axis.out_block);
+        FillConstant(constant, to, axis.out_block);
       } else {
-        Fill(d + 1, from + static_cast<std::size_t>(source) * axis.in_block, to);
+        Fill(d + 1, constant, from + static_cast<std::size_t>(source) * axis.in_block, to);
       }
       to += axis.out_block;
     }
   }
 
-  void operator()(const std::byte* x, std::byte* y) const {
+  void operator()(const std::byte* x, const std::byte* constant, std::byte* y) const {
     ParallelFor(outer, outer * out_bytes / element, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) Fill(0, x + i * in_bytes, y + i * out_bytes);
+      for (std::size_t i = begin; i < end; ++i)
+        Fill(0, constant, x + i * in_bytes, y + i * out_bytes);
     });
   }
 };
 
-template <typename T>
-void Store(std::byte* value, T element) {
-  std::memcpy(value, &element, sizeof(element));
-}
-
-// The constant in the element type. False for types in which it has no exact value here.
-bool StoreConstant(DataType type, float x, std::byte* value) {
-  if (x == 0) return true;  // All bits zero, in every type.
-  if (type == DataType::kFloat32) return Store(value, x), true;
-  if (type == DataType::kFloat64) return Store(value, static_cast<double>(x)), true;
-  if (!(std::fabs(x) < 9e18f)) return false;
-  const auto whole = static_cast<std::int64_t>(x);
-  if (static_cast<float>(whole) != x) return false;
-  if (type == DataType::kInt32 && whole == static_cast<std::int32_t>(whole)) {
-    return Store(value, static_cast<std::int32_t>(whole)), true;
-  }
-  if (type == DataType::kInt64) return Store(value, whole), true;
-  if (type == DataType::kUint8 && whole == static_cast<std::uint8_t>(whole)) {
-    return Store(value, static_cast<std::uint8_t>(whole)), true;
-  }
-  if (type == DataType::kInt8 && whole == static_cast<std::int8_t>(whole)) {
-    return Store(value, static_cast<std::int8_t>(whole)), true;
-  }
-  return false;
+// The constant in the element type.
+void StoreConstant(DataType type, float x, std::byte* value) {
+  WithElement(type, [&]<typename T>() {
+    if constexpr (std::is_same_v<T, Truth>) {
+      value[0] = std::byte{x != 0};
+    } else {
+      const T element = Convert<T>(x);
+      std::memcpy(value, &element, sizeof(element));
+    }
+  });
 }
 
 }  // namespace
@@ -111,11 +100,7 @@ absl::StatusOr<Kernel> Make(const Pad& operation, const Problem& problem) {
   const Shape &in = problem.input(0).shape, &out = problem.output().shape;
   PadRun run{.axes = {}, .outer = 1, .in_bytes = 0, .out_bytes = 0, .value = {}, .element = 1};
   run.element = static_cast<std::size_t>(SizeOf(problem.output().type).count());
-  if (!StoreConstant(problem.output().type, operation.value, run.value)) {
-    return absl::UnimplementedError(absl::StrFormat("pad: got the constant %g for element type %s",
-                                                    operation.value,
-                                                    ProtocolName(problem.output().type)));
-  }
+  StoreConstant(problem.output().type, operation.value, run.value);
   const auto padded = [&](std::size_t d) { return operation.begin[d] + operation.end[d] > 0; };
   std::size_t begin = 0, end = in.size();
   while (begin < end && !padded(begin)) ++begin;
@@ -136,7 +121,10 @@ absl::StatusOr<Kernel> Make(const Pad& operation, const Problem& problem) {
   Kernel kernel;
   kernel.name = problem.KernelName("");
   kernel.run = [run = std::move(run)](std::span<const std::byte* const> inputs, std::byte* output,
-                                      std::byte*) { run(inputs[0], output); };
+                                      std::byte*) {
+    const bool given = inputs.size() > 1 && inputs[1] != nullptr;
+    run(inputs[0], given ? inputs[1] : run.value, output);
+  };
   return kernel;
 }
 

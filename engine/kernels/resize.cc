@@ -2,8 +2,6 @@
 // outer dimensions, then sampled along the innermost.
 
 #include <algorithm>
-#include <cmath>
-#include <limits>
 #include <utility>
 #include <vector>
 
@@ -11,99 +9,19 @@
 #include "base/status_macros.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
+#include "engine/kernels/resize_axis.h"
 
 namespace sluice::kernels {
 namespace {
 
-// What each output position of a dimension takes: taps lie side by side, at[tap * out + o].
-struct Axis {
-  std::size_t in, out, taps;
-  std::vector<std::int32_t> at;
-  std::vector<float> weights;
-};
-
-// In single precision, as the formats' runtimes compute it.
-float Coordinate(Resize::Coordinates kind, float o, float scale, float in, float out) {
-  switch (kind) {
-    case Resize::Coordinates::kPytorchHalfPixel:
-      if (out <= 1) return 0.0f;
-      [[fallthrough]];
-    case Resize::Coordinates::kHalfPixel:
-      return (o + 0.5f) / scale - 0.5f;
-    case Resize::Coordinates::kAlignCorners:
-      return out <= 1 ? 0.0f : o * (in - 1) / (out - 1);
-    case Resize::Coordinates::kAsymmetric:
-      return o / scale;
-  }
-  return o;
-}
-
-float Rounded(Resize::Rounding rounding, float x) {
-  switch (rounding) {
-    case Resize::Rounding::kRoundPreferFloor:
-      return std::ceil(x - 0.5f);
-    case Resize::Rounding::kRoundPreferCeil:
-      return std::floor(x + 0.5f);
-    case Resize::Rounding::kFloor:
-      return std::floor(x);
-    case Resize::Rounding::kCeil:
-      return std::ceil(x);
-  }
-  return x;
-}
-
-// Weights of the taps around a position that lies `t` behind the second of four.
-void CubicWeights(float t, float a, float* weights) {
-  const auto near = [a](float d) { return ((a + 2) * d - (a + 3)) * d * d + 1; };
-  const auto far = [a](float d) { return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a; };
-  weights[0] = far(1 + t);
-  weights[1] = near(t);
-  weights[2] = near(1 - t);
-  weights[3] = far(2 - t);
-}
-
-Axis MakeAxis(const Resize& operation, std::size_t d, std::int64_t in, std::int64_t out) {
-  const bool same = in == out && operation.scales[d] == 1.0f;
-  const std::size_t taps = same || operation.mode == Resize::Mode::kNearest ? 1
-                           : operation.mode == Resize::Mode::kLinear        ? 2
-                                                                            : 4;
-  const auto count = static_cast<std::size_t>(out);
-  Axis axis{static_cast<std::size_t>(in), count, taps, std::vector<std::int32_t>(taps * count),
-            std::vector<float>(taps * count)};
-  for (std::size_t o = 0; o < count; ++o) {
-    const float x =
-        same ? static_cast<float>(o)
-             : Coordinate(operation.coordinates, static_cast<float>(o), operation.scales[d],
-                          static_cast<float>(in), static_cast<float>(out));
-    float weights[4] = {1, 0, 0, 0}, first = x;
-    if (taps == 1) {
-      first = same ? x : Rounded(operation.rounding, x);
-    } else if (taps == 2) {
-      first = std::floor(x);
-      weights[1] = x - first;
-      weights[0] = 1 - weights[1];
-    } else {
-      first = std::floor(x) - 1;
-      CubicWeights(x - std::floor(x), operation.cubic_coefficient, weights);
-    }
-    for (std::size_t t = 0; t < taps; ++t) {
-      const std::int64_t at = static_cast<std::int64_t>(first) + static_cast<std::int64_t>(t);
-      axis.at[t * count + o] = static_cast<std::int32_t>(
-          std::clamp(at, std::int64_t{0}, std::max(in, std::int64_t{1}) - 1));
-      axis.weights[t * count + o] = weights[t];
-    }
-  }
-  return axis;
-}
-
 constexpr std::size_t kMaxTaps = 64;  // Cubic in three dimensions.
 
 struct ResizeRun {
-  std::size_t outer;        // Dimensions before the first that changes.
-  std::vector<Axis> axes;   // Those that are blended, outermost first.
-  std::optional<Axis> row;  // The innermost, when it changes itself.
-  std::size_t width;        // Elements of an input row.
-  std::size_t rows;         // Input rows of one of `outer`.
+  std::size_t outer;              // Dimensions before the first that changes.
+  std::vector<ResizeAxis> axes;   // Those that are blended, outermost first.
+  std::optional<ResizeAxis> row;  // The innermost, when it changes itself.
+  std::size_t width;              // Elements of an input row.
+  std::size_t rows;               // Input rows of one of `outer`.
   std::size_t team, elements;
   const Loops& loops;
 
@@ -113,7 +31,7 @@ struct ResizeRun {
     from[0] = x;
     weights[0] = 1.0f;
     for (std::size_t d = axes.size(); d-- > 0;) {
-      const Axis& axis = axes[d];
+      const ResizeAxis& axis = axes[d];
       const std::size_t o = index % axis.out;
       index /= axis.out;
       for (std::size_t t = axis.taps; t-- > 0;) {  // The first last: it overwrites what is read.
@@ -131,7 +49,7 @@ struct ResizeRun {
 
   void operator()(const float* x, float* y, float* scratch) const {
     std::size_t positions = 1;
-    for (const Axis& axis : axes) positions *= axis.out;
+    for (const ResizeAxis& axis : axes) positions *= axis.out;
     const std::size_t out_width = row.has_value() ? row->out : width;
     const auto part = [&](std::size_t begin, std::size_t end, std::size_t worker) {
       const float* from[kMaxTaps];
@@ -160,14 +78,24 @@ struct ResizeRun {
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const Resize& operation, const Problem& problem) {
-  SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
   const Shape &in = problem.input(0).shape, &out = problem.output().shape;
-  const auto changes = [&](std::size_t d) {
-    return in[d] != out[d] || operation.scales[d] != 1.0f;
-  };
+  const auto changes = [&](std::size_t d) { return !IsIdentity(operation, d, in[d], out[d]); };
   std::size_t begin = 0, end = in.size();
   while (begin < end && !changes(begin)) ++begin;
   while (end > begin && !changes(end - 1)) --end;
+  std::size_t taps = 1;
+  for (std::size_t d = begin; d < end; ++d) {
+    if (std::max(in[d], out[d]) > kMostResized) {
+      return absl::UnimplementedError(
+          absl::StrFormat("resize: got a dimension of %d, resized to %d", in[d], out[d]));
+    }
+    taps *= ResizeTaps(operation, d, in[d], out[d]);
+    if (taps > kMaxTaps) break;
+  }
+  if (problem.output().type != DataType::kFloat32 || taps > kMaxTaps || operation.antialias ||
+      operation.coordinates == Resize::Coordinates::kTfCropAndResize) {
+    return MakeAnyResize(operation, problem);
+  }
   ResizeRun run{.outer = Product(out, 0, begin),
                 .axes = {},
                 .row = {},
@@ -177,25 +105,18 @@ absl::StatusOr<Kernel> Make(const Resize& operation, const Problem& problem) {
                 .elements = problem.count(),
                 .loops = problem.loops};
   if (end == in.size() && end > begin) {
-    run.row = MakeAxis(operation, end - 1, in[end - 1], out[end - 1]);
+    run.row = MakeResizeAxis(operation, end - 1, in[end - 1], out[end - 1]);
     run.width = static_cast<std::size_t>(in[--end]);
   }
-  std::size_t taps = 1;
+  bool blends = false;
   for (std::size_t d = begin; d < end; ++d) {
-    if (in[d] > std::numeric_limits<std::int32_t>::max()) {
-      return absl::UnimplementedError(absl::StrFormat("resize: got a dimension of %d", in[d]));
-    }
-    run.axes.push_back(MakeAxis(operation, d, in[d], out[d]));
+    run.axes.push_back(MakeResizeAxis(operation, d, in[d], out[d]));
     run.rows *= run.axes.back().in;
-    taps *= run.axes.back().taps;
-  }
-  if (taps > kMaxTaps) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "resize: got %d rows for each output row, want at most %d", taps, kMaxTaps));
+    blends = blends || run.axes.back().taps > 1;
   }
   Kernel kernel;
   kernel.name = problem.KernelName(run.row.has_value() ? "rows" : "blend");
-  if (run.row.has_value() && taps > 1) {
+  if (run.row.has_value() && blends) {
     kernel.scratch = Bytes::Of(run.team * run.width * sizeof(float));
   }
   kernel.run = [run = std::move(run), empty = problem.count() == 0](

@@ -10,6 +10,7 @@
 #include "base/status_macros.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
+#include "engine/kernels/typed_pool.h"
 
 namespace sluice::kernels {
 namespace {
@@ -121,12 +122,10 @@ struct PoolRun {
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const Pool& operation, const Problem& problem) {
-  SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
   const Shape &in = problem.input(0).shape, &out = problem.output().shape;
   const std::size_t spatial = operation.kernel.size();
-  if (spatial < 1 || spatial > 3 || in.size() != spatial + 2) {
-    return absl::UnimplementedError(absl::StrFormat("%s: got %d spatial dimensions, want 1 to 3",
-                                                    Name(problem.node.operation), spatial));
+  if (problem.output().type != DataType::kFloat32 || spatial > 3) {
+    return MakeTypedPool(operation, problem);
   }
   PoolRun run{.kind = operation.kind,
               .count_include_pad = operation.count_include_pad,

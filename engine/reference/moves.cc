@@ -26,6 +26,7 @@ constexpr std::byte kZeros[8] = {};
 std::int64_t Unpadded(std::int64_t i, std::int64_t size, Pad::Mode mode) {
   if (i >= 0 && i < size) return i;
   if (mode == Pad::Mode::kConstant || size == 0) return -1;
+  if (mode == Pad::Mode::kWrap) return (i % size + size) % size;
   if (mode == Pad::Mode::kEdge || size == 1) return i < 0 ? 0 : size - 1;
   const std::int64_t period = 2 * (size - 1);
   const std::int64_t phase = (i % period + period) % period;
@@ -81,6 +82,9 @@ void Define(const Pad& operation, Operands inputs, const Result& y) {
     const T element = Convert<T>(operation.value);
     std::memcpy(value, &element, sizeof(element));
   });
+  if (inputs.size() > 1 && inputs[1].data != nullptr) {
+    std::memcpy(value, inputs[1].data, static_cast<std::size_t>(SizeOf(y.type).count()));
+  }
   Shape from(y.rank());
   Move(inputs[0], y, value, [&](const Shape& index) {
     for (std::size_t d = 0; d < y.rank(); ++d) {

@@ -27,6 +27,11 @@ float Coordinate(const Resize& operation, std::int64_t o, float scale, std::int6
       return out > 1 ? x * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
     case Resize::Coordinates::kAsymmetric:
       return x / scale;
+    case Resize::Coordinates::kTfHalfPixel:
+      return (x + 0.5f) / scale;
+    case Resize::Coordinates::kHalfPixelSymmetric:
+    case Resize::Coordinates::kTfCropAndResize:
+      break;  // Not defined: see Supported.
   }
   return x;
 }

@@ -34,6 +34,13 @@ struct Check {
 
   absl::Status operator()(const Convolution&) const { return Windows(); }
   absl::Status operator()(const Pool&) const { return Windows(); }
+  absl::Status operator()(const Resize& op) const {
+    const bool plain = op.coordinates != Resize::Coordinates::kHalfPixelSymmetric &&
+                       op.coordinates != Resize::Coordinates::kTfCropAndResize &&
+                       !op.exclude_outside && !op.antialias;
+    if (plain) return WantFloat(output().type);
+    return absl::UnimplementedError("the reference defines resizes of the simple kind only");
+  }
   absl::Status operator()(const Binary&) const {
     const DataType type = output().type;
     if (type != DataType::kBool) return absl::OkStatus();

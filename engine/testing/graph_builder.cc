@@ -47,7 +47,7 @@ ValueId GraphBuilder::Integers(Shape shape, std::vector<std::int64_t> elements) 
 }
 
 ValueId GraphBuilder::Add(Operation operation, std::vector<std::optional<ValueId>> inputs,
-                          std::optional<Shape> shape) {
+                          std::optional<Shape> shape, std::optional<DataType> type) {
   std::vector<const Value*> values;
   for (const std::optional<ValueId>& input : inputs) {
     values.push_back(input ? &graph_.value(*input) : nullptr);
@@ -57,9 +57,9 @@ ValueId GraphBuilder::Add(Operation operation, std::vector<std::optional<ValueId
     SLUICE_CHECK(follows.ok() && follows->has_value());
     shape = **follows;
   }
-  const DataType type = values.at(0)->type;
   const std::string name = absl::StrFormat("%s%d", Name(operation), graph_.nodes.size());
-  const ValueId output = graph_.Add({name + " out", type, *std::move(shape), nullptr});
+  const ValueId output =
+      graph_.Add({name + " out", type.value_or(values.at(0)->type), *std::move(shape), nullptr});
   graph_.nodes.push_back({name, Name(operation), std::move(operation), std::move(inputs), output});
   return output;
 }

@@ -25,10 +25,12 @@ class GraphBuilder {
   ValueId Floats(Shape shape, std::vector<float> elements);
   ValueId Integers(Shape shape, std::vector<std::int64_t> elements);
 
-  // Adds a node; `shape` is needed where the operation leaves a choice.
+  // Adds a node; `shape` is needed where the operation leaves a choice, `type` where it is not the
+  // first input's.
   // Requires: inputs that the operation takes.
   ValueId Add(Operation operation, std::vector<std::optional<ValueId>> inputs,
-              std::optional<Shape> shape = std::nullopt);
+              std::optional<Shape> shape = std::nullopt,
+              std::optional<DataType> type = std::nullopt);
 
   const Shape& shape(ValueId id) const { return graph_.value(id).shape; }
 

@@ -10,6 +10,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "engine/dynamic_output.h"
 
 namespace sluice {
 namespace {
@@ -148,9 +149,17 @@ absl::Status ProgramRunner::RunOnTeam(std::span<const TensorContents> inputs,
       }
     }
   }
+  output_shapes_.clear();
   for (const PortInfo& port : program_.outputs()) {
     const std::byte* from = arena_ + areas_[Index(port.buffer)].begin;
     outputs.emplace_back(from, from + TensorBytes(port.type, port.shape).count());
+    if (!port.dynamic) {
+      output_shapes_.push_back(port.shape);
+      continue;
+    }
+    const std::int64_t count = RealCount(port, arena_ + areas_[Index(port.dynamic->count)].begin);
+    outputs.back().resize(CopyReal(port, count, from, outputs.back().data()).count());
+    output_shapes_.push_back(RealShape(port, count));
   }
   return CheckWeights();
 }

@@ -39,10 +39,12 @@ class ProgramRunner {
 
   // Packs all extents. Fails: what Pack returns; INTERNAL when two runs differ.
   absl::Status Pack();
-  // Runs all steps. Requires: packed; one contents for each input, of the tensor's size.
-  // Fails: what a step returns; INTERNAL, a canary or the weights were overwritten, naming the
-  // step.
+  // Runs all steps; outputs whose size is computed come without what is behind it. Requires:
+  // packed; one contents for each input, of the tensor's size. Fails: what a step returns;
+  // INTERNAL, a canary or the weights were overwritten, naming the step.
   absl::StatusOr<std::vector<TensorContents>> Run(std::span<const TensorContents> inputs);
+  // The shapes of the outputs of the last run, as its contents decided.
+  const std::vector<Shape>& output_shapes() const { return output_shapes_; }
   // Runs all steps on what the buffers hold, for timing. Call on the team.
   absl::Status RunSteps();
 
@@ -63,6 +65,7 @@ class ProgramRunner {
   ComputeTeam& team_;
   Program& program_;
   const Watch watch_;
+  std::vector<Shape> output_shapes_;
   std::vector<Area> areas_;  // Of each buffer.
   std::vector<Bytes> offsets_;
   std::vector<std::byte> arena_storage_;

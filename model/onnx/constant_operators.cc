@@ -1,6 +1,7 @@
 // Operators whose result is known at import: constants, shapes, and logic on them.
 
 #include <cmath>
+#include <type_traits>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -43,10 +44,30 @@ MaybeValue ShapeVector(OnnxNode& node) {
   const std::int64_t start = clamp(node.Int("start", 0));
   const std::int64_t end = std::max(start, clamp(node.Int("end", rank)));
   SLUICE_RETURN_IF_ERROR(node.attribute_error());
-  return node.AddIntegers({x.begin() + start, x.begin() + end});
+  const std::optional<DynamicDim> dynamic = node.at(0).dynamic;
+  const auto axis = static_cast<std::int64_t>(dynamic ? dynamic->axis : x.size());
+  if (!dynamic || axis < start || axis >= end) {
+    return node.AddIntegers({x.begin() + start, x.begin() + end});
+  }
+  // The sizes before, the one that is computed, those behind.
+  std::vector<std::optional<ValueId>> parts;
+  if (start < axis) parts.emplace_back(node.AddIntegers({x.begin() + start, x.begin() + axis}));
+  SLUICE_ASSIGN_OR_RETURN(const ValueId count, node.EmitReshape(dynamic->count, {1}));
+  parts.emplace_back(count);
+  if (axis + 1 < end) parts.emplace_back(node.AddIntegers({x.begin() + axis + 1, x.begin() + end}));
+  return node.Emit(Concat{.axis = 0}, std::move(parts));
 }
 
 MaybeValue SizeScalar(OnnxNode& node) {
+  if (const std::optional<DynamicDim> dynamic = node.at(0).dynamic) {
+    Shape others = node.shape(0);
+    others[dynamic->axis] = 1;
+    const auto each = static_cast<std::int64_t>(ElementCount(others));
+    const ValueId factor = node.AddConstant(
+        DataType::kInt64, {},
+        InlineConstant(PackIntegers(DataType::kInt64, std::span<const std::int64_t>(&each, 1))));
+    return node.EmitBinary(Binary::Kind::kMultiply, dynamic->count, factor);
+  }
   const auto count = static_cast<std::int64_t>(ElementCount(node.shape(0)));
   return node.AddConstant(
       DataType::kInt64, {},
@@ -81,7 +102,7 @@ template <typename T>
 absl::StatusOr<std::vector<T>> Steps(T start, T limit, T delta) {
   const double count = std::ceil((static_cast<double>(limit) - static_cast<double>(start)) /
                                  static_cast<double>(delta));
-  constexpr double kMost = 8192;  // 64 KiB of INT64.
+  constexpr double kMost = 1 << 20;  // 8 MiB of INT64.
   if (delta == T{} || !(count <= kMost)) {
     return absl::UnimplementedError(absl::StrFormat(
         "got %d elements, at most %d are supported",
@@ -89,9 +110,26 @@ absl::StatusOr<std::vector<T>> Steps(T start, T limit, T delta) {
   }
   std::vector<T> steps(static_cast<std::size_t>(std::max(count, 0.0)));
   for (std::size_t i = 0; i < steps.size(); ++i) {
-    steps[i] = static_cast<T>(start + static_cast<T>(i) * delta);
+    if constexpr (std::is_integral_v<T>) {  // Wraps rather than overflows.
+      steps[i] = static_cast<T>(static_cast<std::uint64_t>(start) +
+                                static_cast<std::uint64_t>(i) * static_cast<std::uint64_t>(delta));
+    } else {
+      steps[i] = start + static_cast<T>(i) * delta;
+    }
   }
   return steps;
+}
+
+// An element of FP64, whole where it is a constant.
+absl::StatusOr<double> DoubleAt(OnnxNode& node, std::size_t i) {
+  double number = 0;
+  if (node.IsConstant(i)) {
+    SLUICE_RETURN_IF_ERROR(
+        node.at(i).constant->Read(Bytes(), std::as_writable_bytes(std::span<double>(&number, 1))));
+    return number;
+  }
+  SLUICE_ASSIGN_OR_RETURN(const auto numbers, node.Numbers(i));
+  return static_cast<double>(numbers[0]);
 }
 
 MaybeValue Range(OnnxNode& node) {
@@ -101,17 +139,29 @@ MaybeValue Range(OnnxNode& node) {
     }
   }
   const DataType type = node.at(0).type;
+  if (type == DataType::kFloat64) {
+    SLUICE_ASSIGN_OR_RETURN(const double start, DoubleAt(node, 0));
+    SLUICE_ASSIGN_OR_RETURN(const double limit, DoubleAt(node, 1));
+    SLUICE_ASSIGN_OR_RETURN(const double delta, DoubleAt(node, 2));
+    SLUICE_ASSIGN_OR_RETURN(const auto steps, Steps(start, limit, delta));
+    const std::span<const std::byte> bytes = std::as_bytes(std::span(steps));
+    SLUICE_RETURN_IF_ERROR(node.BookGenerated(Bytes::Of(bytes.size())));
+    return node.AddConstant(type, {std::ssize(steps)},
+                            InlineConstant({bytes.begin(), bytes.end()}));
+  }
   if (IsFloat(type)) {
     SLUICE_ASSIGN_OR_RETURN(const auto start, node.Numbers(0));
     SLUICE_ASSIGN_OR_RETURN(const auto limit, node.Numbers(1));
     SLUICE_ASSIGN_OR_RETURN(const auto delta, node.Numbers(2));
     SLUICE_ASSIGN_OR_RETURN(const auto steps, Steps(start[0], limit[0], delta[0]));
+    SLUICE_RETURN_IF_ERROR(node.BookGenerated(TensorBytes(type, Shape{std::ssize(steps)})));
     return node.AddFloats(type, {std::ssize(steps)}, steps);
   }
   SLUICE_ASSIGN_OR_RETURN(const auto start, node.Integers(0));
   SLUICE_ASSIGN_OR_RETURN(const auto limit, node.Integers(1));
   SLUICE_ASSIGN_OR_RETURN(const auto delta, node.Integers(2));
   SLUICE_ASSIGN_OR_RETURN(const auto steps, Steps(start[0], limit[0], delta[0]));
+  SLUICE_RETURN_IF_ERROR(node.BookGenerated(TensorBytes(type, Shape{std::ssize(steps)})));
   return node.AddConstant(type, {std::ssize(steps)}, InlineConstant(PackIntegers(type, steps)));
 }
 

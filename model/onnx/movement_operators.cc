@@ -1,6 +1,7 @@
 // Operators that move elements and change none.
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -226,85 +227,6 @@ MaybeValue SliceRange(OnnxNode& node) {
   return node.Emit(std::move(slice), {node.input(0)}, std::move(shape));
 }
 
-absl::StatusOr<float> PadValue(OnnxNode& node) {
-  if (node.opset() < 11) return node.Float("value", 0);
-  if (!node.input(2)) return 0.0f;
-  SLUICE_RETURN_IF_ERROR(node.NeedConstant(2));
-  if (ElementCount(node.shape(2)) != 1) {
-    return absl::InvalidArgumentError("the value of a pad is not a scalar");
-  }
-  if (IsInteger(node.at(2).type)) {
-    SLUICE_ASSIGN_OR_RETURN(const auto value, node.Integers(2));
-    return static_cast<float>(value[0]);
-  }
-  SLUICE_ASSIGN_OR_RETURN(const auto value, node.Numbers(2));
-  return value[0];
-}
-
-// Pads in the order of the dimensions; with axes the others get none.
-absl::Status ReadPads(OnnxNode& node, std::vector<std::int64_t>& begin,
-                      std::vector<std::int64_t>& end) {
-  const std::size_t rank = node.shape(0).size();
-  SLUICE_ASSIGN_OR_RETURN(const auto pads,
-                          node.IntsOrInput(node.opset() < 2 ? "paddings" : "pads", 1, 11));
-  std::vector<std::int64_t> axes(rank);
-  std::iota(axes.begin(), axes.end(), 0);
-  if (node.opset() >= 18 && node.input(3)) {
-    SLUICE_ASSIGN_OR_RETURN(axes, node.Integers(3));
-  }
-  if (!pads || pads->size() != 2 * axes.size()) {
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "got %d pads, want two for each of %d dimensions", pads ? pads->size() : 0, axes.size()));
-  }
-  begin.assign(rank, 0);
-  end.assign(rank, 0);
-  for (std::size_t i = 0; i < axes.size(); ++i) {
-    SLUICE_ASSIGN_OR_RETURN(const std::int64_t axis, NormalAxis(axes[i], rank));
-    begin[static_cast<std::size_t>(axis)] = (*pads)[i];
-    end[static_cast<std::size_t>(axis)] = (*pads)[axes.size() + i];
-  }
-  return absl::OkStatus();
-}
-
-// Negative pads cut elements off; that is a slice before the rest.
-MaybeValue CutNegative(OnnxNode& node, Pad& pad) {
-  const Shape x = node.shape(0);
-  Shape shape = x;
-  Slice slice{.starts = std::vector<std::int64_t>(x.size(), 0),
-              .steps = std::vector<std::int64_t>(x.size(), 1)};
-  for (std::size_t d = 0; d < x.size(); ++d) {
-    const std::int64_t front = std::min<std::int64_t>(0, pad.begin[d]);
-    const std::int64_t back = std::min<std::int64_t>(0, pad.end[d]);
-    if (front < -x[d] || back < -x[d] || x[d] + front + back < 0) {
-      return absl::InvalidArgumentError(absl::StrFormat("pads %s and %s cut more than %s has",
-                                                        FormatShape(pad.begin),
-                                                        FormatShape(pad.end), FormatShape(x)));
-    }
-    slice.starts[d] = -front;
-    shape[d] = x[d] + front + back;
-    pad.begin[d] -= front;
-    pad.end[d] -= back;
-  }
-  if (shape == x) return *node.input(0);
-  return node.Emit(std::move(slice), {node.input(0)}, std::move(shape));
-}
-
-MaybeValue PadAround(OnnxNode& node) {
-  const std::string mode = node.String("mode", "constant");
-  Pad pad;
-  if (mode == "reflect") {
-    pad.mode = Pad::Mode::kReflect;
-  } else if (mode == "edge") {
-    pad.mode = Pad::Mode::kEdge;
-  } else if (mode != "constant") {
-    return absl::UnimplementedError(absl::StrFormat("mode \"%s\" is not supported", mode));
-  }
-  SLUICE_RETURN_IF_ERROR(ReadPads(node, pad.begin, pad.end));
-  SLUICE_ASSIGN_OR_RETURN(pad.value, PadValue(node));
-  SLUICE_ASSIGN_OR_RETURN(const ValueId x, CutNegative(node, pad));
-  return node.Emit(std::move(pad), {x});
-}
-
 // Indices that ascend evenly are a slice, which needs no table; nullopt when they do not.
 absl::StatusOr<std::optional<ValueId>> GatherAsSlice(OnnxNode& node, std::size_t axis) {
   const Shape x = node.shape(0), picked = node.shape(1);
@@ -358,66 +280,56 @@ MaybeValue ExpandTo(OnnxNode& node) {
   return node.Emit(Expand{}, {node.input(0)}, *shape);
 }
 
-MaybeValue Tile(OnnxNode& node) {
-  if (node.opset() < 6) return absl::UnimplementedError("the form before opset 6");
+// The repeats of each dimension: a vector, or before opset 6 one number for one axis.
+absl::StatusOr<std::vector<std::int64_t>> Repeats(OnnxNode& node) {
+  if (node.opset() >= 6) return node.Integers(1);
   const Shape x = node.shape(0);
-  SLUICE_ASSIGN_OR_RETURN(const auto repeats, node.Integers(1));
+  std::int64_t numbers[2] = {};  // How often, and along which axis.
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    if (!node.input(i) || ElementCount(node.shape(i)) != 1) {
+      return absl::InvalidArgumentError("tiles and axis must have one element each");
+    }
+    if (IsFloat(node.at(i).type)) {
+      SLUICE_ASSIGN_OR_RETURN(const auto floats, node.Numbers(i));
+      numbers[i - 1] = std::fabs(floats[0]) < 1e9f ? static_cast<std::int64_t>(floats[0]) : -1;
+    } else {
+      SLUICE_ASSIGN_OR_RETURN(const auto integers, node.Integers(i));
+      numbers[i - 1] = integers[0];
+    }
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::int64_t axis, NormalAxis(numbers[1], x.size()));
+  std::vector<std::int64_t> repeats(x.size(), 1);
+  repeats[static_cast<std::size_t>(axis)] = numbers[0];
+  return repeats;
+}
+
+// Every dimension that repeats gets one of size 1 before it, which expands.
+MaybeValue Tile(OnnxNode& node) {
+  const Shape x = node.shape(0);
+  SLUICE_ASSIGN_OR_RETURN(const auto repeats, Repeats(node));
   if (repeats.size() != x.size()) {
     return absl::InvalidArgumentError(
         absl::StrFormat("got %d repeats for shape %s", repeats.size(), FormatShape(x)));
   }
-  constexpr std::int64_t kMostParts = 1024;
-  ValueId y = *node.input(0);
+  Shape split, expanded, joined;
   for (std::size_t d = 0; d < x.size(); ++d) {
-    if (repeats[d] == 1) continue;
-    Shape shape = node.graph().value(y).shape;
-    if (repeats[d] < 1) return absl::UnimplementedError("a repeat is below 1");
-    if (shape[d] == 1) {
-      shape[d] = repeats[d];
-      SLUICE_ASSIGN_OR_RETURN(y, node.Emit(Expand{}, {y}, shape));
-      continue;
+    std::int64_t size = 0;
+    if (repeats[d] < 0 || __builtin_mul_overflow(x[d], repeats[d], &size)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("repeats %s of shape %s", FormatShape(repeats), FormatShape(x)));
     }
-    if (repeats[d] > kMostParts) return absl::UnimplementedError("a repeat is above 1024");
-    const std::vector<std::optional<ValueId>> parts(static_cast<std::size_t>(repeats[d]), y);
-    SLUICE_ASSIGN_OR_RETURN(y, node.Emit(Concat{.axis = static_cast<std::int64_t>(d)}, parts));
+    joined.push_back(size);
+    if (repeats[d] != 1 && x[d] != 1) {
+      split.push_back(1);
+      expanded.push_back(repeats[d]);
+    }
+    split.push_back(x[d]);
+    expanded.push_back(x[d] == 1 ? repeats[d] : x[d]);
   }
-  return y;
-}
-
-absl::StatusOr<std::int64_t> BlockSize(OnnxNode& node) {
-  const std::int64_t block = node.Int("blocksize", 0);
-  if (block > 0 && block < 65536 && node.shape(0).size() == 4) return block;
-  return absl::InvalidArgumentError(
-      absl::StrFormat("blocksize %d of an input of shape %s", block, FormatShape(node.shape(0))));
-}
-
-MaybeValue DepthToSpace(OnnxNode& node) {
-  SLUICE_ASSIGN_OR_RETURN(const std::int64_t b, BlockSize(node));
-  const Shape x = node.shape(0);
-  if (x[1] % (b * b) != 0) return absl::InvalidArgumentError("the channels do not divide");
-  const std::int64_t c = x[1] / (b * b);
-  const std::string mode = node.String("mode", "DCR");
-  if (mode != "DCR" && mode != "CRD") {
-    return absl::InvalidArgumentError(absl::StrFormat("mode is \"%s\", want DCR or CRD", mode));
-  }
-  const bool depth_first = mode == "DCR";
-  const Shape six =
-      depth_first ? Shape{x[0], b, b, c, x[2], x[3]} : Shape{x[0], c, b, b, x[2], x[3]};
-  SLUICE_ASSIGN_OR_RETURN(ValueId y, node.EmitReshape(*node.input(0), six));
-  const std::vector<std::int64_t> perm = depth_first ? std::vector<std::int64_t>{0, 3, 4, 1, 5, 2}
-                                                     : std::vector<std::int64_t>{0, 1, 4, 2, 5, 3};
-  SLUICE_ASSIGN_OR_RETURN(y, node.Emit(Transpose{perm}, {y}));
-  return node.EmitReshape(y, {x[0], c, x[2] * b, x[3] * b});
-}
-
-MaybeValue SpaceToDepth(OnnxNode& node) {
-  SLUICE_ASSIGN_OR_RETURN(const std::int64_t b, BlockSize(node));
-  const Shape x = node.shape(0);
-  if (x[2] % b != 0 || x[3] % b != 0) return absl::InvalidArgumentError("the sizes do not divide");
-  SLUICE_ASSIGN_OR_RETURN(ValueId y,
-                          node.EmitReshape(*node.input(0), {x[0], x[1], x[2] / b, b, x[3] / b, b}));
-  SLUICE_ASSIGN_OR_RETURN(y, node.Emit(Transpose{{0, 3, 5, 1, 2, 4}}, {y}));
-  return node.EmitReshape(y, {x[0], x[1] * b * b, x[2] / b, x[3] / b});
+  if (joined == x) return *node.input(0);
+  SLUICE_ASSIGN_OR_RETURN(ValueId y, node.EmitReshape(*node.input(0), split));
+  SLUICE_ASSIGN_OR_RETURN(y, node.Emit(Expand{}, {y}, expanded));
+  return node.EmitReshape(y, joined);
 }
 
 constexpr OnnxOperator kOperators[] = {
@@ -430,12 +342,9 @@ constexpr OnnxOperator kOperators[] = {
     {"Squeeze", 1, 2, Squeeze},
     {"Unsqueeze", 1, 2, Unsqueeze},
     {"Slice", 1, 5, SliceRange},
-    {"Pad", 1, 4, PadAround},
     {"Gather", 2, 2, GatherRows},
     {"Expand", 2, 2, ExpandTo},
     {"Tile", 2, 3, Tile},
-    {"DepthToSpace", 1, 1, DepthToSpace},
-    {"SpaceToDepth", 1, 1, SpaceToDepth},
 };
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/dynamic_dim.h"
 #include "model/host_tensor.h"
 #include "model/shape_rule.h"
 
@@ -130,6 +131,7 @@ MaybeValue OnnxNode::Emit(Operation operation, std::vector<std::optional<ValueId
                                 graph.values.size());
   output.type = type.value_or(values[0]->type);
   output.shape = follows ? *follows : shape.value_or(Shape{});
+  SLUICE_ASSIGN_OR_RETURN(output.dynamic, DynamicDimOf(operation, values, output.shape));
   const Bytes size = TensorBytes(output.type, output.shape);
   if (size > context_.max_tensor) {
     return absl::ResourceExhaustedError(absl::StrFormat(

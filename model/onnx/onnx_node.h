@@ -160,6 +160,11 @@ std::span<const OnnxOperator> ConstantOperators();  // Constant, Shape, Range an
 std::span<const OnnxOperator> ResizeOperators();
 std::span<const OnnxOperator> ContribOperators();
 std::span<const OnnxOperator> ContribAttentionOperators();
+std::span<const OnnxOperator> PadOperators();        // Pad and its like.
+std::span<const OnnxOperator> IndexOperators();      // Gather and scatter by index; masks.
+std::span<const OnnxOperator> SelectionOperators();  // TopK, NonZero and their like.
+std::span<const OnnxOperator> SamplingOperators();   // Samples of images.
+std::span<const OnnxOperator> EinsumOperators();
 
 }  // namespace sluice
 

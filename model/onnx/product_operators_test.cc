@@ -113,10 +113,13 @@ TEST(PoolTest, GlobalPoolsHaveKernelsOfTheInputsSize) {
   EXPECT_THAT(OperationAt<Pool>(graph, 0).kernel, ElementsAre(5, 4));
 }
 
-TEST(PoolTest, IndicesOfAMaximumAreMissing) {
+TEST(PoolTest, IndicesOfAMaximumAreANodeOfTheirOwn) {
   OneNode m(10, "MaxPool", {1, 1, 6, 6}, {}, {"y", "indices"});
-  m->Ints("kernel_shape", {2, 2});
-  EXPECT_THAT(Message(m.Status()), HasSubstr("MaxPool-10: output 1 is used"));
+  m->Ints("kernel_shape", {2, 2}).Int("storage_order", 1);
+  const Graph graph = m.Imported();
+  EXPECT_THAT(OperationNames(graph), ElementsAre("max pool", "max pool indices"));
+  EXPECT_TRUE(OperationAt<PoolIndices>(graph, 1).column_major);
+  EXPECT_EQ(graph.value(graph.nodes[1].output).type, DataType::kInt64);
 }
 
 TEST(GemmTest, ConstantOperandBecomesFullyConnectedWithFactorsInScaleAndBias) {

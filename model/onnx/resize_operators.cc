@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -28,35 +29,24 @@ absl::StatusOr<Resize::Rounding> ReadRounding(OnnxNode& node) {
   return absl::UnimplementedError(absl::StrFormat("nearest_mode \"%s\" is not supported", mode));
 }
 
-// Whether every output size is exactly its scale times the input size.
-bool IsExact(const Shape& x, const Shape& y, const std::vector<float>& scales) {
-  for (std::size_t d = 0; d < x.size(); ++d) {
-    if (static_cast<float>(x[d]) * scales[d] != static_cast<float>(y[d])) return false;
-  }
-  return true;
-}
-
-absl::StatusOr<Resize::Coordinates> ReadCoordinates(OnnxNode& node, bool exact) {
+absl::StatusOr<Resize::Coordinates> ReadCoordinates(OnnxNode& node) {
   const std::string mode = node.String("coordinate_transformation_mode", "half_pixel");
   if (mode == "half_pixel") return Resize::Coordinates::kHalfPixel;
-  // It differs from half_pixel by what the output size was rounded by.
-  if (mode == "half_pixel_symmetric" && exact) return Resize::Coordinates::kHalfPixel;
+  if (mode == "half_pixel_symmetric") return Resize::Coordinates::kHalfPixelSymmetric;
   if (mode == "pytorch_half_pixel") return Resize::Coordinates::kPytorchHalfPixel;
   if (mode == "align_corners") return Resize::Coordinates::kAlignCorners;
   if (mode == "asymmetric") return Resize::Coordinates::kAsymmetric;
+  if (mode == "tf_half_pixel_for_nn") return Resize::Coordinates::kTfHalfPixel;
+  if (mode == "tf_crop_and_resize") return Resize::Coordinates::kTfCropAndResize;
   return absl::UnimplementedError(
       absl::StrFormat("coordinate_transformation_mode \"%s\" is not supported", mode));
 }
 
 MaybeValue EmitResize(OnnxNode& node, Resize op, Shape shape) {
   const Shape x = node.shape(0);
-  if (shape == x && std::ranges::all_of(op.scales, [](float s) { return s == 1; })) {
+  if (shape == x && op.coordinates != Resize::Coordinates::kTfCropAndResize &&
+      std::ranges::all_of(op.scales, [](float s) { return s == 1; })) {
     return *node.input(0);
-  }
-  if (x.size() < 3 || shape[0] != x[0] || shape[1] != x[1]) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "from %s to %s: only spatial dimensions, behind batch and channels, can be resized",
-        FormatShape(x), FormatShape(shape)));
   }
   return node.Emit(std::move(op), {node.input(0)}, std::move(shape));
 }
@@ -96,7 +86,8 @@ MaybeValue Upsample(OnnxNode& node) {
     SLUICE_ASSIGN_OR_RETURN(auto scales, node.Numbers(1));
     return FromScales(node, std::move(scales));
   }
-  if (node.opset() >= 7) return FromScales(node, node.Floats("scales"));
+  // Opset 1 had an experimental form that listed them, and one that named two.
+  if (node.opset() >= 7 || node.Has("scales")) return FromScales(node, node.Floats("scales"));
   return FromScales(node, {1, 1, node.Float("height_scale", 0), node.Float("width_scale", 0)});
 }
 
@@ -136,15 +127,22 @@ absl::Status KeepAspect(OnnxNode& node, const std::vector<std::int64_t>& axes, S
   return absl::OkStatus();
 }
 
-absl::Status ReadTarget(OnnxNode& node, Shape& shape, std::vector<float>& scales) {
-  const Shape x = node.shape(0);
+absl::StatusOr<std::vector<std::int64_t>> ReadAxes(OnnxNode& node) {
+  const std::size_t rank = node.shape(0).size();
   std::vector<std::int64_t> axes = node.Ints("axes");
   if (axes.empty()) {
-    for (std::size_t d = 0; d < x.size(); ++d) axes.push_back(static_cast<std::int64_t>(d));
+    axes.resize(rank);
+    std::iota(axes.begin(), axes.end(), 0);
   }
   for (std::int64_t& axis : axes) {
-    SLUICE_ASSIGN_OR_RETURN(axis, NormalAxis(axis, x.size()));
+    SLUICE_ASSIGN_OR_RETURN(axis, NormalAxis(axis, rank));
   }
+  return axes;
+}
+
+absl::Status ReadTarget(OnnxNode& node, const std::vector<std::int64_t>& axes, Shape& shape,
+                        std::vector<float>& scales) {
+  const Shape x = node.shape(0);
   const bool by_scales = node.input(2) && ElementCount(node.shape(2)) > 0;
   if (by_scales == (node.input(3) && ElementCount(node.shape(3)) > 0)) {
     return absl::InvalidArgumentError("want either scales or sizes");
@@ -167,6 +165,25 @@ absl::Status ReadTarget(OnnxNode& node, Shape& shape, std::vector<float>& scales
   return KeepAspect(node, axes, shape, scales);
 }
 
+// The part of each dimension that tf_crop_and_resize shows: starts, then ends.
+absl::Status ReadCrop(OnnxNode& node, const std::vector<std::int64_t>& axes, Resize& op) {
+  if (op.coordinates != Resize::Coordinates::kTfCropAndResize) return absl::OkStatus();
+  if (!node.input(1)) return absl::InvalidArgumentError("the region to crop is missing");
+  SLUICE_ASSIGN_OR_RETURN(const auto region, node.Numbers(1));
+  if (region.size() != 2 * axes.size()) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("got a region of %d numbers, want two for each of %d dimensions",
+                        region.size(), axes.size()));
+  }
+  const std::size_t rank = node.shape(0).size();
+  const auto half = region.begin() + static_cast<std::ptrdiff_t>(axes.size());
+  SLUICE_ASSIGN_OR_RETURN(op.crop_begin, Spread(std::vector<float>(region.begin(), half), axes,
+                                                std::vector<float>(rank, 0)));
+  SLUICE_ASSIGN_OR_RETURN(op.crop_end, Spread(std::vector<float>(half, region.end()), axes,
+                                              std::vector<float>(rank, 1)));
+  return absl::OkStatus();
+}
+
 MaybeValue ResizeTo(OnnxNode& node) {
   if (node.opset() < 11) {
     if (!node.input(1)) return absl::InvalidArgumentError("the scales are missing");
@@ -175,19 +192,17 @@ MaybeValue ResizeTo(OnnxNode& node) {
   }
   Shape shape;
   Resize op;
-  SLUICE_RETURN_IF_ERROR(ReadTarget(node, shape, op.scales));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> axes, ReadAxes(node));
+  SLUICE_RETURN_IF_ERROR(ReadTarget(node, axes, shape, op.scales));
   SLUICE_ASSIGN_OR_RETURN(op.mode, ReadMode(node));
   SLUICE_ASSIGN_OR_RETURN(op.rounding, ReadRounding(node));
-  SLUICE_ASSIGN_OR_RETURN(op.coordinates,
-                          ReadCoordinates(node, IsExact(node.shape(0), shape, op.scales)));
+  SLUICE_ASSIGN_OR_RETURN(op.coordinates, ReadCoordinates(node));
+  SLUICE_RETURN_IF_ERROR(ReadCrop(node, axes, op));
   op.cubic_coefficient = node.Float("cubic_coeff_a", -0.75f);
+  op.exclude_outside = node.Flag("exclude_outside");
+  op.extrapolation = node.Float("extrapolation_value", 0);
   const bool shrinks = std::ranges::any_of(op.scales, [](float s) { return s < 1; });
-  if (node.Flag("antialias") && shrinks && op.mode != Resize::Mode::kNearest) {
-    return absl::UnimplementedError("antialias is not supported");
-  }
-  if (node.Flag("exclude_outside") && op.mode == Resize::Mode::kCubic) {
-    return absl::UnimplementedError("exclude_outside is not supported");
-  }
+  op.antialias = node.Flag("antialias") && shrinks && op.mode != Resize::Mode::kNearest;
   return EmitResize(node, std::move(op), std::move(shape));
 }
 

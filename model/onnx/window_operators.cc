@@ -168,11 +168,32 @@ std::vector<std::int64_t> CeilPads(const Windows& w, std::span<const std::int64_
   return extra;
 }
 
-template <Pool::Kind kind>
-MaybeValue PoolWindows(OnnxNode& node) {
+struct PoolSpec {
+  Windows windows;
+  std::vector<std::int64_t> extra;  // What ceil_mode adds to the pads at the end.
+
+  bool hangs_over() const {
+    return std::ranges::any_of(extra, [](std::int64_t n) { return n > 0; });
+  }
+  Pool Operation(Pool::Kind kind, bool count_include_pad) const {
+    Pool op{.kind = kind,
+            .kernel = windows.kernel,
+            .strides = windows.strides,
+            .dilations = windows.dilations,
+            .pads_begin = windows.pads_begin,
+            .pads_end = windows.pads_end,
+            .count_include_pad = count_include_pad};
+    for (std::size_t d = 0; d < extra.size(); ++d) op.pads_end[d] += extra[d];
+    return op;
+  }
+};
+
+absl::StatusOr<PoolSpec> ReadPool(OnnxNode& node) {
   const Shape x = node.shape(0);
   SLUICE_RETURN_IF_ERROR(NeedImage(x));
-  SLUICE_ASSIGN_OR_RETURN(Windows w, ReadWindows(node, node.Ints("kernel_shape"), x.size() - 2));
+  PoolSpec spec;
+  SLUICE_ASSIGN_OR_RETURN(spec.windows, ReadWindows(node, node.Ints("kernel_shape"), x.size() - 2));
+  Windows& w = spec.windows;
   const std::span<const std::int64_t> sizes = std::span(x).subspan(2);
   PadToSame(w, sizes);
   for (std::size_t d = 0; d < w.kernel.size(); ++d) {
@@ -182,31 +203,136 @@ MaybeValue PoolWindows(OnnxNode& node) {
           FormatShape(w.pads_end), FormatShape(w.kernel)));
     }
   }
-  const std::vector<std::int64_t> extra =
+  spec.extra =
       node.Flag("ceil_mode") ? CeilPads(w, sizes) : std::vector<std::int64_t>(w.kernel.size(), 0);
-  const bool hangs_over = std::ranges::any_of(extra, [](std::int64_t n) { return n > 0; });
-  ValueId input = *node.input(0);
-  Pool op{.kind = kind,
-          .kernel = w.kernel,
-          .strides = w.strides,
-          .dilations = w.dilations,
-          .pads_begin = w.pads_begin,
-          .pads_end = w.pads_end,
-          .count_include_pad = kind == Pool::Kind::kAverage && node.Flag("count_include_pad")};
-  if (op.count_include_pad && hangs_over) {
-    // The file's pads count and those of ceil_mode do not, so the first become real elements.
-    Pad pad;
-    pad.begin.assign(2, 0);
-    pad.end.assign(2, 0);
-    pad.begin.insert(pad.begin.end(), w.pads_begin.begin(), w.pads_begin.end());
-    pad.end.insert(pad.end.end(), w.pads_end.begin(), w.pads_end.end());
-    SLUICE_ASSIGN_OR_RETURN(input, node.Emit(std::move(pad), {input}));
-    op.count_include_pad = false;
-    op.pads_begin.assign(w.kernel.size(), 0);
-    op.pads_end.assign(w.kernel.size(), 0);
+  return spec;
+}
+
+MaybeValue MaxPool(OnnxNode& node) {
+  SLUICE_ASSIGN_OR_RETURN(const PoolSpec spec, ReadPool(node));
+  const Pool pool = spec.Operation(Pool::Kind::kMax, false);
+  SLUICE_ASSIGN_OR_RETURN(const ValueId largest, node.Emit(pool, {node.input(0)}));
+  if (node.output_count() > 1) {
+    const PoolIndices where{.pool = pool, .column_major = node.Flag("storage_order")};
+    SLUICE_ASSIGN_OR_RETURN(const ValueId indices,
+                            node.Emit(where, {node.input(0)}, std::nullopt, DataType::kInt64));
+    node.SetOutput(1, indices);
   }
-  for (std::size_t d = 0; d < extra.size(); ++d) op.pads_end[d] += extra[d];
-  return node.Emit(std::move(op), {input});
+  return largest;
+}
+
+MaybeValue AveragePool(OnnxNode& node) {
+  SLUICE_ASSIGN_OR_RETURN(PoolSpec spec, ReadPool(node));
+  const bool counts_pads = node.Flag("count_include_pad");
+  if (!counts_pads || !spec.hangs_over()) {
+    return node.Emit(spec.Operation(Pool::Kind::kAverage, counts_pads), {node.input(0)});
+  }
+  // The file's pads count and those of ceil_mode do not, so the first become real elements.
+  Windows& w = spec.windows;
+  Pad pad;
+  pad.begin.assign(2, 0);
+  pad.end.assign(2, 0);
+  pad.begin.insert(pad.begin.end(), w.pads_begin.begin(), w.pads_begin.end());
+  pad.end.insert(pad.end.end(), w.pads_end.begin(), w.pads_end.end());
+  SLUICE_ASSIGN_OR_RETURN(const ValueId input, node.Emit(std::move(pad), {node.input(0)}));
+  w.pads_begin.assign(w.kernel.size(), 0);
+  w.pads_end.assign(w.kernel.size(), 0);
+  return node.Emit(spec.Operation(Pool::Kind::kAverage, false), {input});
+}
+
+// p of an L-p norm, which opset 1 stated as a float.
+absl::StatusOr<float> ReadOrder(OnnxNode& node) {
+  const float p = node.opset() < 2 ? node.Float("p", 2) : static_cast<float>(node.Int("p", 2));
+  if (p >= 1 && p < 1024) return p;
+  return absl::InvalidArgumentError(absl::StrFormat("p is %g, want 1 or more", p));
+}
+
+// |x| to the power of p, or its inverse.
+MaybeValue EmitPower(OnnxNode& node, ValueId x, float p, bool inverse) {
+  if (p == 1) return inverse ? MaybeValue(x) : node.EmitUnary({.kind = Unary::Kind::kAbs}, x);
+  if (p == 2) {
+    return inverse ? node.EmitUnary({.kind = Unary::Kind::kSqrt}, x)
+                   : node.EmitBinary(Binary::Kind::kMultiply, x, x);
+  }
+  ValueId base = x;
+  if (!inverse) {
+    SLUICE_ASSIGN_OR_RETURN(base, node.EmitUnary({.kind = Unary::Kind::kAbs}, x));
+  }
+  const float exponent = inverse ? 1 / p : p;
+  return node.EmitBinary(Binary::Kind::kPower, base,
+                         node.AddFloats(node.at(0).type, {}, std::span(&exponent, 1)));
+}
+
+// The sum over a window is its average times its size, when pads count as zeros.
+MaybeValue LpPool(OnnxNode& node) {
+  SLUICE_ASSIGN_OR_RETURN(const PoolSpec spec, ReadPool(node));
+  SLUICE_ASSIGN_OR_RETURN(const float p, ReadOrder(node));
+  SLUICE_ASSIGN_OR_RETURN(ValueId y, EmitPower(node, *node.input(0), p, false));
+  SLUICE_ASSIGN_OR_RETURN(y, node.Emit(spec.Operation(Pool::Kind::kAverage, true), {y}));
+  const auto window = static_cast<float>(ElementCount(spec.windows.kernel));
+  SLUICE_ASSIGN_OR_RETURN(y, node.EmitUnary({.kind = Unary::Kind::kLinear, .alpha = window}, y));
+  return EmitPower(node, y, p, true);
+}
+
+MaybeValue GlobalLpPool(OnnxNode& node) {
+  const Shape x = node.shape(0);
+  SLUICE_RETURN_IF_ERROR(NeedImage(x));
+  SLUICE_ASSIGN_OR_RETURN(const float p, ReadOrder(node));
+  Reduce sum{.kind = Reduce::Kind::kSum, .axes = {}};
+  Shape shape = x;
+  for (std::size_t d = 2; d < x.size(); ++d) {
+    sum.axes.push_back(static_cast<std::int64_t>(d));
+    shape[d] = 1;
+  }
+  SLUICE_ASSIGN_OR_RETURN(ValueId y, EmitPower(node, *node.input(0), p, false));
+  SLUICE_ASSIGN_OR_RETURN(y, node.Emit(std::move(sum), {y}, shape));
+  return EmitPower(node, y, p, true);
+}
+
+// The inverse of a max pool: zeros, with each element where it came from. Where another size is
+// asked for than the windows give, what the indices count in is still that of the windows.
+MaybeValue MaxUnpool(OnnxNode& node) {
+  const Shape x = node.shape(0);
+  SLUICE_RETURN_IF_ERROR(NeedImage(x));
+  SLUICE_ASSIGN_OR_RETURN(const Windows w,
+                          ReadWindows(node, node.Ints("kernel_shape"), x.size() - 2));
+  Shape inferred = x;
+  for (std::size_t d = 2; d < x.size(); ++d) {
+    const std::int64_t around = w.kernel[d - 2] - w.pads_begin[d - 2] - w.pads_end[d - 2];
+    const bool overflows = __builtin_mul_overflow(x[d] - 1, w.strides[d - 2], &inferred[d]) ||
+                           __builtin_add_overflow(inferred[d], around, &inferred[d]);
+    if (overflows || inferred[d] < 1 || inferred[d] > (std::int64_t{1} << 40)) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("dimension %d of the output has a size of %d", d, inferred[d]));
+    }
+  }
+  const std::uint64_t total = ElementCount(inferred), given = ElementCount(x);
+  if (total > (std::uint64_t{1} << 62)) {
+    return absl::ResourceExhaustedError(absl::StrFormat("output shape %s", FormatShape(inferred)));
+  }
+  const float zero = 0;
+  const Shape flat = {static_cast<std::int64_t>(given)};
+  SLUICE_ASSIGN_OR_RETURN(
+      const ValueId base,
+      node.Emit(Expand{}, {node.AddFloats(node.at(0).type, {1}, std::span(&zero, 1))},
+                Shape{static_cast<std::int64_t>(total)}));
+  SLUICE_ASSIGN_OR_RETURN(const ValueId indices, node.EmitReshape(*node.input(1), flat));
+  SLUICE_ASSIGN_OR_RETURN(const ValueId updates, node.EmitReshape(*node.input(0), flat));
+  SLUICE_ASSIGN_OR_RETURN(ValueId y, node.Emit(ScatterElements{}, {base, indices, updates}));
+  SLUICE_ASSIGN_OR_RETURN(y, node.EmitReshape(y, inferred));
+  if (!node.input(2)) return y;
+  SLUICE_ASSIGN_OR_RETURN(const Shape wanted, node.Integers(2));
+  Pad pad{.begin = std::vector<std::int64_t>(x.size(), 0), .end = {}};
+  for (std::size_t d = 0; d < x.size(); ++d) {
+    const bool fits = wanted.size() == x.size() && wanted[d] >= inferred[d];
+    if (!fits) {
+      return absl::InvalidArgumentError(absl::StrFormat(
+          "output_shape is %s, the windows give %s", FormatShape(wanted), FormatShape(inferred)));
+    }
+    pad.end.push_back(wanted[d] - inferred[d]);
+  }
+  if (wanted == inferred) return y;
+  return node.Emit(std::move(pad), {y});
 }
 
 template <Pool::Kind kind>
@@ -235,8 +361,11 @@ MaybeValue LocalNorm(OnnxNode& node) {
 constexpr OnnxOperator kOperators[] = {
     {"Conv", 2, 3, Conv},
     {"ConvTranspose", 2, 3, ConvTranspose},
-    {"MaxPool", 1, 1, PoolWindows<Pool::Kind::kMax>},
-    {"AveragePool", 1, 1, PoolWindows<Pool::Kind::kAverage>},
+    {"MaxPool", 1, 1, MaxPool},
+    {"AveragePool", 1, 1, AveragePool},
+    {"LpPool", 1, 1, LpPool},
+    {"GlobalLpPool", 1, 1, GlobalLpPool},
+    {"MaxUnpool", 2, 3, MaxUnpool},
     {"GlobalMaxPool", 1, 1, GlobalPool<Pool::Kind::kMax>},
     {"GlobalAveragePool", 1, 1, GlobalPool<Pool::Kind::kAverage>},
     {"LRN", 1, 1, LocalNorm},

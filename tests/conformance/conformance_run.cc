@@ -127,7 +127,8 @@ absl::Status RunTest(const ConformanceCase& test, const ConformanceTest& read) {
   }
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const PortInfo& port = program->outputs()[i];
-    SLUICE_RETURN_IF_ERROR(Compare(read.outputs[i], port.type, port.shape, outputs[i]));
+    SLUICE_RETURN_IF_ERROR(
+        Compare(read.outputs[i], port.type, runner.output_shapes()[i], outputs[i]));
   }
   return absl::OkStatus();
 }
