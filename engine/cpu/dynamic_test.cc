@@ -35,7 +35,7 @@ struct Answer {
 };
 
 // Places of what is not zero in four numbers, as [1, n]; then a long tail of other steps.
-Answer Run(const std::vector<float>& x, bool count_is_output) {
+Answer AnswerTo(const std::vector<float>& x, bool count_is_output) {
   GraphBuilder b;
   const ValueId input = b.Input({4});
   const ValueId places = b.Add(NonZero{}, {input}, std::nullopt, DataType::kInt64);
@@ -68,19 +68,19 @@ Answer Run(const std::vector<float>& x, bool count_is_output) {
 }
 
 TEST(DynamicOutputsTest, OutputHasItsRealSize) {
-  const Answer answer = Run({0, 3, 0, 4}, false);
+  const Answer answer = AnswerTo({0, 3, 0, 4}, false);
   EXPECT_THAT(answer.outputs, ElementsAre(ElementsAre(1, 3)));
   EXPECT_THAT(answer.shapes, ElementsAre(Shape{1, 2}));
   EXPECT_TRUE(answer.count_lives);
 }
 
 TEST(DynamicOutputsTest, OutputMayBeEmptyOrFull) {
-  EXPECT_THAT(Run({0, 0, 0, 0}, false).shapes, ElementsAre(Shape{1, 0}));
-  EXPECT_THAT(Run({1, 2, 3, 4}, false).outputs, ElementsAre(ElementsAre(0, 1, 2, 3)));
+  EXPECT_THAT(AnswerTo({0, 0, 0, 0}, false).shapes, ElementsAre(Shape{1, 0}));
+  EXPECT_THAT(AnswerTo({1, 2, 3, 4}, false).outputs, ElementsAre(ElementsAre(0, 1, 2, 3)));
 }
 
 TEST(DynamicOutputsTest, CountMayBeAnOutputItself) {
-  const Answer answer = Run({5, 3, 0, 4}, true);
+  const Answer answer = AnswerTo({5, 3, 0, 4}, true);
   EXPECT_THAT(answer.outputs, ElementsAre(ElementsAre(0, 1, 3), ElementsAre(3)));
 }
 
