@@ -23,8 +23,13 @@ float Coordinate(const Resize& operation, std::int64_t o, float scale, std::int6
       return (x + 0.5f) / scale - 0.5f;
     case Resize::Coordinates::kPytorchHalfPixel:
       return out > 1 ? (x + 0.5f) / scale - 0.5f : 0.0f;
-    case Resize::Coordinates::kAlignCorners:
-      return out > 1 ? x * static_cast<float>(in - 1) / static_cast<float>(out - 1) : 0.0f;
+    case Resize::Coordinates::kAlignCorners: {
+      // The length that the scale asks for, which may be broken.
+      const auto whole = static_cast<float>(out);
+      float length = static_cast<float>(in) * scale;
+      if (std::fabs(length - whole) < 1e-4f * whole) length = whole;
+      return length > 1 ? x * static_cast<float>(in - 1) / (length - 1) : 0.0f;
+    }
     case Resize::Coordinates::kAsymmetric:
       return x / scale;
     case Resize::Coordinates::kTfHalfPixel:
