@@ -8,6 +8,7 @@
 #include <new>
 
 #include "base/bytes.h"
+#include "engine/dynamic_output.h"
 
 namespace sluice {
 namespace {
@@ -40,7 +41,8 @@ void AnswerBuffer::Free::operator()(std::byte* block) const {
   ::operator delete(block, kAlignment);
 }
 
-AnswerBuffer::AnswerBuffer(const ModelInterface& model, std::span<const std::size_t> outputs) {
+AnswerBuffer::AnswerBuffer(const ModelInterface& model, std::span<const std::size_t> outputs)
+    : counts_(model.outputs.size(), 0) {
   Bytes total;
   for (const std::size_t index : outputs) {
     const PortInfo& port = model.outputs[index];
@@ -53,6 +55,15 @@ AnswerBuffer::AnswerBuffer(const ModelInterface& model, std::span<const std::siz
     const Bytes size = TensorBytes(port.type, port.shape);
     tensors_.emplace_back(next, size.count());
     next += AlignUp(size, kBufferAlignment).count();
+  }
+}
+
+void AnswerBuffer::CutToCounts(const ModelInterface& model, std::span<const std::size_t> outputs) {
+  for (std::size_t k = 0; k < outputs.size(); ++k) {
+    const PortInfo& port = model.outputs[outputs[k]];
+    if (!port.dynamic) continue;
+    const Shape real = RealShape(port, counts_[outputs[k]]);
+    tensors_[k] = tensors_[k].first(TensorBytes(port.type, real).count());
   }
 }
 

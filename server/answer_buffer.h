@@ -11,6 +11,7 @@
 #include <grpcpp/support/byte_buffer.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <vector>
@@ -29,12 +30,18 @@ class AnswerBuffer {
   // tensors()[k] is outputs[k]; its contents are not set.
   std::span<const std::span<std::byte>> tensors() const { return tensors_; }
 
+  // For InferenceCall::counts: one for each output of the model.
+  std::span<std::int64_t> counts() { return counts_; }
+  // Leaves of tensors whose size is computed what the counts say. Requires: as constructed with.
+  void CutToCounts(const ModelInterface& model, std::span<const std::size_t> outputs);
+
  private:
   struct Free {
     void operator()(std::byte* block) const;
   };
   std::unique_ptr<std::byte, Free> block_;
   std::vector<std::span<std::byte>> tensors_;
+  std::vector<std::int64_t> counts_;
 };
 
 // The whole answer as a message on the wire; it shares the ownership of `tensors`.

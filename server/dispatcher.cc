@@ -185,8 +185,8 @@ absl::Status Dispatcher::RunCall(QueuedCall& queued, InferenceStats& stats) {
   if (fits.ok()) fits = CheckSizes("output", queued.call.outputs, loaded->output_bytes, true);
   if (fits.ok()) fits = Gate();
   if (!fits.ok()) return fits;
-  absl::StatusOr<InferenceStats> run =
-      executor_.Run(*loaded->streamed, queued.call.inputs, queued.call.outputs, gate_);
+  absl::StatusOr<InferenceStats> run = executor_.Run(
+      *loaded->streamed, queued.call.inputs, queued.call.outputs, gate_, queued.call.counts);
   if (run.ok()) {
     stats = *run;
     return absl::OkStatus();

@@ -242,6 +242,7 @@ class InferCall final : public grpc::ServerGenericBidiReactor,
     call.model = model_.name;
     call.version = model_.version;
     call.inputs = decoded_.inputs;
+    call.counts = answer_->counts();
     call.outputs.resize(model_.outputs.size());
     for (std::size_t k = 0; k < decoded_.outputs.size(); ++k) {
       call.outputs[decoded_.outputs[k]] = answer_->tensors()[k];
@@ -252,8 +253,10 @@ class InferCall final : public grpc::ServerGenericBidiReactor,
 
   void Answer(const absl::Status& status) {
     if (status.ok()) {
+      answer_->CutToCounts(interface(), decoded_.outputs);
       wire_response_ = SerializeAnswer(
-          AnswerHeader(request_, model_.version, interface(), decoded_.outputs), answer_);
+          AnswerHeader(request_, model_.version, interface(), decoded_.outputs, answer_->counts()),
+          answer_);
       StartWriteAndFinish(&wire_response_, grpc::WriteOptions(), grpc::Status());
     } else {
       Finish(ToGrpc(status));

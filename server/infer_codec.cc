@@ -286,7 +286,8 @@ absl::StatusOr<DecodedRequest> DecodeRequest(const ModelInferRequest& request,
 inference::ModelInferResponse AnswerHeader(const ModelInferRequest& request,
                                            std::string_view model_version,
                                            const ModelInterface& model,
-                                           std::span<const std::size_t> outputs) {
+                                           std::span<const std::size_t> outputs,
+                                           std::span<const std::int64_t> counts) {
   inference::ModelInferResponse answer;
   answer.set_model_name(std::string(model.name));
   answer.set_model_version(std::string(model_version));
@@ -297,6 +298,9 @@ inference::ModelInferResponse AnswerHeader(const ModelInferRequest& request,
     output.set_name(port.name);
     output.set_datatype(std::string(ProtocolName(port.type)));
     output.mutable_shape()->Add(port.shape.begin(), port.shape.end());
+    if (port.dynamic && index < counts.size()) {
+      output.set_shape(static_cast<int>(port.dynamic->axis), counts[index]);
+    }
   }
   return answer;
 }

@@ -10,6 +10,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -44,11 +45,13 @@ absl::StatusOr<DecodedRequest> DecodeRequest(const inference::ModelInferRequest&
                                              const ModelInterface& model);
 
 // Everything of the answer but the values of its tensors: names, types, shapes, id and version.
-// `outputs` as in DecodedRequest.
+// `outputs` as in DecodedRequest; `counts`, one for each output of the model, are the sizes that
+// were computed.
 inference::ModelInferResponse AnswerHeader(const inference::ModelInferRequest& request,
                                            std::string_view model_version,
                                            const ModelInterface& model,
-                                           std::span<const std::size_t> outputs);
+                                           std::span<const std::size_t> outputs,
+                                           std::span<const std::int64_t> counts = {});
 
 // Bytes of memory that the answer's tensors take, each aligned to kBufferAlignment.
 Bytes AnswerBytes(const ModelInterface& model);

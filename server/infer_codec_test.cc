@@ -103,6 +103,18 @@ TEST(InferCodecTest, OutputsComeInTheOrderAsked) {
   EXPECT_THAT(decoded->outputs, testing::ElementsAre(1, 0));
 }
 
+TEST(InferCodecTest, SizesThatWereComputedReplaceTheirBounds) {
+  std::vector<PortInfo> ports = {{"boxes", DataType::kInt64, {100, 3}, {}},
+                                 {"fixed", DataType::kFloat32, {2}, {}}};
+  ports[0].dynamic = PortInfo::Dynamic{0, BufferIndex{}};
+  const ModelInterface model{"detector", {}, ports};
+  const std::vector<std::size_t> outputs = {1, 0};
+  const std::vector<std::int64_t> counts = {7, 0};
+  const auto answer = AnswerHeader(ModelInferRequest(), "1", model, outputs, counts);
+  EXPECT_THAT(answer.outputs(0).shape(), testing::ElementsAre(2));
+  EXPECT_THAT(answer.outputs(1).shape(), testing::ElementsAre(7, 3));
+}
+
 TEST(InferCodecTest, AnswersEchoIdNameAndResolvedVersion) {
   ModelInferRequest request = Good();
   request.set_id("request 7");

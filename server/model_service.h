@@ -46,7 +46,10 @@ struct InferenceCall {
   std::string model, version;  // The version may be empty: the one that is loaded.
   std::vector<std::span<const std::byte>> inputs;  // In the model's order, each exactly its size.
   std::vector<std::span<std::byte>> outputs;       // Likewise; empty for one that is not wanted.
-  int priority = 0;                                // 1 is highest; 0: the model's own.
+  // One for each output, or empty: set for those whose size is computed, of which only the real
+  // elements are written.
+  std::span<std::int64_t> counts = {};
+  int priority = 0;  // 1 is highest; 0: the model's own.
   std::optional<Instant> deadline;
   Instant arrival{};
   // Asked before the call runs and between steps; must not wait.

@@ -19,6 +19,7 @@ void Describe(const PortInfo& port, inference::ModelMetadataResponse::TensorMeta
   tensor.set_name(port.name);
   tensor.set_datatype(std::string(ProtocolName(port.type)));
   tensor.mutable_shape()->Add(port.shape.begin(), port.shape.end());
+  if (port.dynamic) tensor.set_shape(static_cast<int>(port.dynamic->axis), -1);
 }
 
 absl::Status DescribeModel(const ModelStatus& model, inference::ModelMetadataResponse& response) {

@@ -95,6 +95,20 @@ TEST(AnswerBufferTest, TheWireCarriesHeaderAndTensors) {
   EXPECT_TRUE(watch.expired());
 }
 
+TEST(AnswerBufferTest, TensorsAreCutToTheSizesThatWereComputed) {
+  std::vector<PortInfo> outputs = {{"boxes", DataType::kInt64, {100, 3}, {}},
+                                   {"fixed", DataType::kFloat32, {2}, {}}};
+  outputs[0].dynamic = PortInfo::Dynamic{0, BufferIndex{}};
+  const ModelInterface model{"m", {}, outputs};
+  const std::vector<std::size_t> order = {1, 0};
+  AnswerBuffer tensors(model, order);
+  ASSERT_EQ(tensors.counts().size(), 2u);
+  tensors.counts()[0] = 7;
+  tensors.CutToCounts(model, order);
+  EXPECT_EQ(tensors.tensors()[0].size(), 8u);
+  EXPECT_EQ(tensors.tensors()[1].size(), 7u * 3 * 8);
+}
+
 // `text` as a zlib stream (15 window bits) or a gzip stream (31), in slices of `piece` bytes.
 grpc::ByteBuffer Compressed(const std::string& text, int window_bits, std::size_t piece = 7) {
   z_stream stream{};

@@ -7,6 +7,7 @@
 #include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "engine/dynamic_output.h"
 #include "streamer/reader_thread.h"
 #include "streamer/self_test.h"
 
@@ -44,7 +45,7 @@ class Executor::Impl {
   absl::StatusOr<InferenceStats> Run(StreamedModel& model,
                                      std::span<const std::span<const std::byte>> inputs,
                                      std::span<const std::span<std::byte>> outputs,
-                                     const StepGate& gate);
+                                     const StepGate& gate, std::span<std::int64_t> counts);
   absl::StatusOr<ModelProfile> Profile(StreamedModel& model, int rounds);
   absl::StatusOr<ReadCost> MeasureReads(StreamedModel& model);
 
@@ -184,10 +185,12 @@ absl::StatusOr<StreamCounters> Executor::Impl::RunPass(StreamedModel& model, con
 
 absl::StatusOr<InferenceStats> Executor::Impl::Run(
     StreamedModel& model, std::span<const std::span<const std::byte>> inputs,
-    std::span<const std::span<std::byte>> outputs, const StepGate& gate) {
+    std::span<const std::span<std::byte>> outputs, const StepGate& gate,
+    std::span<std::int64_t> counts) {
   const Program& program = model.program();
   SLUICE_CHECK(inputs.size() == program.inputs().size());
   SLUICE_CHECK(outputs.size() == program.outputs().size());
+  SLUICE_CHECK(counts.empty() || counts.size() == outputs.size());
   const Instant start = SteadyClock().Now();
   SLUICE_ASSIGN_OR_RETURN(const StreamJob job, PlanStream(model));
   for (std::size_t i = 0; i < inputs.size(); ++i) {
@@ -198,9 +201,16 @@ absl::StatusOr<InferenceStats> Executor::Impl::Run(
   Pass pass{.gate = &gate, .compute = {}};
   SLUICE_ASSIGN_OR_RETURN(const StreamCounters counters, RunPass(model, job, pass));
   for (std::size_t i = 0; i < outputs.size(); ++i) {
-    const std::span<std::byte> buffer = Buffer(model, program.outputs()[i].buffer);
+    const PortInfo& port = program.outputs()[i];
+    const std::span<std::byte> buffer = Buffer(model, port.buffer);
     SLUICE_CHECK(outputs[i].size() <= buffer.size());
-    std::ranges::copy(buffer.first(outputs[i].size()), outputs[i].begin());
+    if (!port.dynamic) {
+      std::ranges::copy(buffer.first(outputs[i].size()), outputs[i].begin());
+      continue;
+    }
+    const std::int64_t count = RealCount(port, Buffer(model, port.dynamic->count).data());
+    if (!outputs[i].empty()) CopyReal(port, count, buffer.data(), outputs[i].data());
+    if (!counts.empty()) counts[i] = count;
   }
   pass.stats.total = Since(start);
   pass.stats.streamed = counters.read;
@@ -376,8 +386,8 @@ absl::Status Executor::SetResidents(StreamedModel& model, const std::vector<bool
 absl::StatusOr<InferenceStats> Executor::Run(StreamedModel& model,
                                              std::span<const std::span<const std::byte>> inputs,
                                              std::span<const std::span<std::byte>> outputs,
-                                             const StepGate& gate) {
-  return impl_->Run(model, inputs, outputs, gate);
+                                             const StepGate& gate, std::span<std::int64_t> counts) {
+  return impl_->Run(model, inputs, outputs, gate, counts);
 }
 
 absl::StatusOr<ModelProfile> Executor::Profile(StreamedModel& model, int rounds) {

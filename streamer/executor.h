@@ -115,14 +115,16 @@ class Executor {
 
   // Runs one inference: `inputs` in the order of program().inputs(), each exactly as large as its
   // tensor; `outputs` likewise, written only when the answer is OK; an empty span is an output that
-  // nobody wants.
+  // nobody wants. Where an output's size is computed, only what is real is written, to the front of
+  // the span (dynamic_output.h), and the number of entries to `counts`, which has one for each
+  // output or none at all.
   // Fails: DATA_LOSS, an extent does not match its checksum (names package and extent);
   //        FAILED_PRECONDITION, the arena is too small for this model; what `gate` returns;
   //        UNAVAILABLE, the disk failed. The next inference starts clean in every case.
   absl::StatusOr<InferenceStats> Run(StreamedModel& model,
                                      std::span<const std::span<const std::byte>> inputs,
                                      std::span<const std::span<std::byte>> outputs,
-                                     const StepGate& gate);
+                                     const StepGate& gate, std::span<std::int64_t> counts = {});
 
   // Runs the self-test `rounds` times, weights as they are now: its answer, and the compute time of
   // each step, the median without stalls. Takes no memory beside the arena. Requires: rounds >= 1.
