@@ -14,9 +14,9 @@
 
 namespace sluice {
 
-// Inputs: x [N, C, spatial...], weights, bias [M] (may be absent), c: weight scale [M] (may be absent:
-// what batch normalisation left, for the weights of output channel m while packing), then whatever
-// epilogues name. Where there is a scale or an epilogue, weights and bias are constant.
+// Inputs: x [N, C, spatial...], weights, bias [M] (may be absent), c: weight scale [M] (may be
+// absent: what batch normalisation left, for the weights of output channel m while packing), then
+// whatever epilogues name. Where there is a scale or an epilogue, weights and bias are constant.
 // Weights are [M, C / groups, kernel...]; of a transposed convolution [C, M / groups, kernel...].
 struct Convolution {
   std::vector<std::int64_t> kernel, strides, dilations;

@@ -333,18 +333,10 @@ MaybeValue Tile(OnnxNode& node) {
 }
 
 constexpr OnnxOperator kOperators[] = {
-    {"Identity", 1, 1, Same},
-    {"Concat", 1, SIZE_MAX, ConcatParts},
-    {"Split", 1, 2, Split},
-    {"Transpose", 1, 1, Permute},
-    {"Reshape", 1, 2, ReshapeTo},
-    {"Flatten", 1, 1, Flatten},
-    {"Squeeze", 1, 2, Squeeze},
-    {"Unsqueeze", 1, 2, Unsqueeze},
-    {"Slice", 1, 5, SliceRange},
-    {"Gather", 2, 2, GatherRows},
-    {"Expand", 2, 2, ExpandTo},
-    {"Tile", 2, 3, Tile},
+    {"Identity", 1, 1, Same},     {"Concat", 1, SIZE_MAX, ConcatParts}, {"Split", 1, 2, Split},
+    {"Transpose", 1, 1, Permute}, {"Reshape", 1, 2, ReshapeTo},         {"Flatten", 1, 1, Flatten},
+    {"Squeeze", 1, 2, Squeeze},   {"Unsqueeze", 1, 2, Unsqueeze},       {"Slice", 1, 5, SliceRange},
+    {"Gather", 2, 2, GatherRows}, {"Expand", 2, 2, ExpandTo},           {"Tile", 2, 3, Tile},
 };
 
 }  // namespace
