@@ -8,11 +8,13 @@
 
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "base/bytes.h"
+#include "model/data_type.h"
 
 namespace sluice {
 
@@ -26,6 +28,8 @@ class Constant {
   virtual absl::Status Read(Bytes offset, std::span<std::byte> into) const = 0;
   // The contents, when they are in memory anyway; empty otherwise.
   virtual std::span<const std::byte> in_memory() const { return {}; }
+  // Of a widened constant: the type that it is stored in, whose numbers all elements are.
+  virtual std::optional<DataType> widened_from() const { return std::nullopt; }
 };
 
 // Bytes held in memory: small tensors and what folding computes.
@@ -33,6 +37,10 @@ std::shared_ptr<const Constant> InlineConstant(std::vector<std::byte> contents);
 
 // `count` times the bytes of `element`, generated as they are read: never held whole.
 std::shared_ptr<const Constant> FilledConstant(std::vector<std::byte> element, std::uint64_t count);
+
+// Elements of kFloat16 or kBfloat16 as kFloat32, converted as they are read.
+std::shared_ptr<const Constant> WidenedConstant(std::shared_ptr<const Constant> narrow,
+                                                DataType type);
 
 }  // namespace sluice
 

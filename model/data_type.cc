@@ -42,6 +42,10 @@ const TypeInfo& InfoOf(DataType type) {
 
 Bytes SizeOf(DataType type) { return Bytes::Of(InfoOf(type).size); }
 
+bool IsShortFloat(DataType type) {
+  return type == DataType::kFloat16 || type == DataType::kBfloat16;
+}
+
 std::string_view ProtocolName(DataType type) { return InfoOf(type).protocol_name; }
 
 std::optional<DataType> DataTypeFromProtocolName(std::string_view name) {

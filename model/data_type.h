@@ -33,6 +33,7 @@ enum class DataType : std::uint8_t {
 };
 
 Bytes SizeOf(DataType type);
+bool IsShortFloat(DataType type);  // kFloat16 or kBfloat16.
 // The Open Inference Protocol's word: "FP32", "INT64", "BOOL", ...
 std::string_view ProtocolName(DataType type);
 std::optional<DataType> DataTypeFromProtocolName(std::string_view name);

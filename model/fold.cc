@@ -7,6 +7,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/element_cast.h"
 #include "model/host_tensor.h"
 
 namespace sluice {
@@ -39,6 +40,19 @@ absl::StatusOr<std::int64_t> Compute(Binary::Kind kind, std::int64_t a, std::int
       return std::max(a, b);
     case Binary::Kind::kMinimum:
       return std::min(a, b);
+    case Binary::Kind::kModulo:
+    case Binary::Kind::kRemainder: {
+      if (b == 0) return absl::InvalidArgumentError("division of a constant by zero");
+      const std::int64_t rest = b == -1 ? 0 : a % b;
+      const bool moves = kind == Binary::Kind::kModulo && rest != 0 && (rest < 0) != (b < 0);
+      return moves ? rest + b : rest;
+    }
+    case Binary::Kind::kAnd:
+      return a & b;
+    case Binary::Kind::kOr:
+      return a | b;
+    case Binary::Kind::kXor:
+      return a ^ b;
     default:
       return absl::UnimplementedError("not one that shapes are computed with");
   }
@@ -91,6 +105,8 @@ std::optional<float> Compute(const Unary& op, float x) {
       return std::floor(x);
     case Unary::Kind::kCeil:
       return std::ceil(x);
+    case Unary::Kind::kRound:
+      return std::nearbyint(x);
     case Unary::Kind::kLinear:
       return op.alpha * x + op.beta;
     default:
@@ -98,8 +114,25 @@ std::optional<float> Compute(const Unary& op, float x) {
   }
 }
 
-std::optional<std::int64_t> Compute(const Unary& op, std::int64_t x) {
+template <typename T>
+bool Decide(Compare::Kind kind, T a, T b) {
+  switch (kind) {
+    case Compare::Kind::kEqual:
+      return a == b;
+    case Compare::Kind::kLess:
+      return a < b;
+    case Compare::Kind::kLessOrEqual:
+      return a <= b;
+  }
+  return false;
+}
+
+std::optional<std::int64_t> Compute(const Unary& op, DataType type, std::int64_t x) {
   switch (op.kind) {
+    case Unary::Kind::kNot:
+      return type == DataType::kBool ? 1 - x : ~x;
+    case Unary::Kind::kSign:
+      return (x > 0 ? 1 : 0) - (x < 0 ? 1 : 0);
     case Unary::Kind::kRelu:
       return std::max<std::int64_t>(x, 0);
     case Unary::Kind::kAbs:
@@ -168,8 +201,11 @@ struct Folder {
   }
 
   MaybeBytes operator()(const Binary& op) const {
-    if (op.kind > Binary::Kind::kMinimum) return std::nullopt;
     const Value& b = graph.value(*node.inputs[1]);
+    const bool integers = IsInteger(x.type) && x.type != DataType::kUint64;
+    if (op.kind > (integers ? Binary::Kind::kXor : Binary::Kind::kMinimum) || x.type != b.type) {
+      return std::nullopt;
+    }
     const std::vector<std::size_t> ia = BroadcastIndices(x.shape, y.shape);
     const std::vector<std::size_t> ib = BroadcastIndices(b.shape, y.shape);
     return Elementwise([&](const auto& va, const auto& vb, auto& out) -> absl::Status {
@@ -213,7 +249,7 @@ struct Folder {
     if (!IsInteger(x.type)) return std::nullopt;
     SLUICE_ASSIGN_OR_RETURN(std::vector<std::int64_t> v, ReadIntegers(x));
     for (std::int64_t& element : v) {
-      const std::optional<std::int64_t> result = Compute(op, element);
+      const std::optional<std::int64_t> result = Compute(op, x.type, element);
       if (!result) return std::nullopt;
       element = *result;
     }
@@ -221,24 +257,51 @@ struct Folder {
   }
 
   MaybeBytes operator()(const Cast&) const {
-    if (IsFloat(x.type)) {
-      SLUICE_ASSIGN_OR_RETURN(const std::vector<float> v, ReadFloats(x));
-      if (IsFloat(y.type)) return PackFloats(y.type, v);
-      std::vector<std::int64_t> out;
-      for (const float element : v) {
-        const bool fits = std::fabs(element) < 9.2e18f;
-        out.push_back(y.type == DataType::kBool ? element != 0
-                      : fits                    ? static_cast<std::int64_t>(element)
-                                                : 0);
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<std::byte> from, Read(x));
+    std::vector<std::byte> to(static_cast<std::size_t>(TensorBytes(y.type, y.shape).count()));
+    CastLoopFor(x.type, y.type)(from.data(), to.data(),
+                                static_cast<std::size_t>(ElementCount(y.shape)));
+    return to;
+  }
+
+  MaybeBytes operator()(const Compare& op) const {
+    const Value& b = graph.value(*node.inputs[1]);
+    const std::vector<std::size_t> ia = BroadcastIndices(x.shape, y.shape);
+    const std::vector<std::size_t> ib = BroadcastIndices(b.shape, y.shape);
+    const auto compare = [&](const auto& va, const auto& vb) {
+      std::vector<std::int64_t> out(ia.size());
+      for (std::size_t i = 0; i < out.size(); ++i) {
+        out[i] = Decide(op.kind, va[ia[i]], vb[ib[i]]) ? 1 : 0;
       }
       return PackIntegers(y.type, out);
+    };
+    if (x.type == DataType::kFloat32) {
+      SLUICE_ASSIGN_OR_RETURN(const auto va, ReadFloats(x));
+      SLUICE_ASSIGN_OR_RETURN(const auto vb, ReadFloats(b));
+      return compare(va, vb);
     }
-    SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> v, ReadIntegers(x));
-    if (IsInteger(y.type)) return PackIntegers(y.type, v);
-    std::vector<float> out;
-    out.reserve(v.size());
-    for (const std::int64_t element : v) out.push_back(static_cast<float>(element));
-    return PackFloats(y.type, out);
+    if (!IsInteger(x.type) || x.type == DataType::kUint64) return std::nullopt;
+    SLUICE_ASSIGN_OR_RETURN(const auto va, ReadIntegers(x));
+    SLUICE_ASSIGN_OR_RETURN(const auto vb, ReadIntegers(b));
+    return compare(va, vb);
+  }
+
+  MaybeBytes operator()(const Select&) const {
+    const Value &a = graph.value(*node.inputs[1]), &b = graph.value(*node.inputs[2]);
+    const std::vector<std::size_t> ic = BroadcastIndices(x.shape, y.shape);
+    const std::vector<std::size_t> ia = BroadcastIndices(a.shape, y.shape);
+    const std::vector<std::size_t> ib = BroadcastIndices(b.shape, y.shape);
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> condition, ReadIntegers(x));
+    SLUICE_ASSIGN_OR_RETURN(std::vector<std::byte> from, Read(a));
+    SLUICE_ASSIGN_OR_RETURN(const std::vector<std::byte> otherwise, Read(b));
+    const auto width = static_cast<std::size_t>(SizeOf(y.type).count());
+    const std::size_t behind = from.size() / width;  // Where the elements of b lie.
+    from.insert(from.end(), otherwise.begin(), otherwise.end());
+    std::vector<std::size_t> indices(ic.size());
+    for (std::size_t i = 0; i < indices.size(); ++i) {
+      indices[i] = condition[ic[i]] != 0 ? ia[i] : behind + ib[i];
+    }
+    return Moved(from, width, indices);
   }
 
   MaybeBytes operator()(const Slice& op) const {

@@ -12,7 +12,7 @@ namespace sluice {
 namespace {
 
 bool Fits(const Value& value, std::int64_t channels) {
-  return IsFloat(value.type) &&
+  return value.type == DataType::kFloat32 &&
          SizeOf(value.type) * static_cast<std::uint64_t>(channels) <= kMaxVector;
 }
 

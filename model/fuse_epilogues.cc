@@ -306,6 +306,8 @@ void FuseTails(Graph& graph, std::size_t& applied) {
   GraphEditor editor(graph);
   for (std::size_t i = 0; i < editor.node_count(); ++i) {
     if (editor.removed(i)) continue;
+    // Tails are computed in FP32 alone.
+    if (editor.value(editor.node(i).output).type != DataType::kFloat32) continue;
     bool fused = false;
     if (const auto* unary = std::get_if<Unary>(&editor.node(i).operation)) {
       const Unary copy = *unary;

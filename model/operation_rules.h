@@ -66,6 +66,23 @@ absl::Status CheckTypes(const Op&, Inputs inputs, const Value& y) {
 // Definitions: X_rules.cc of the family.
 Arity ArityOf(const Normalize& op);
 MaybeShape ShapeOf(const Normalize& op, Inputs inputs);
+// elementwise_rules.cc
+absl::Status CheckTypes(const Unary& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const Binary& op, Inputs inputs, const Value& y);
+Arity ArityOf(const Compare& op);
+MaybeShape ShapeOf(const Compare& op, Inputs inputs);
+absl::Status CheckTypes(const Compare& op, Inputs inputs, const Value& y);
+MaybeShape ShapeOf(const Classify& op, Inputs inputs);
+absl::Status CheckTypes(const Classify& op, Inputs inputs, const Value& y);
+Arity ArityOf(const Select& op);
+MaybeShape ShapeOf(const Select& op, Inputs inputs);
+absl::Status CheckTypes(const Select& op, Inputs inputs, const Value& y);
+
+// reduction_rules.cc
+absl::Status CheckChoice(const ArgReduce& op, Inputs inputs, const Value& y);
+absl::Status CheckTypes(const ArgReduce& op, Inputs inputs, const Value& y);
+MaybeShape ShapeOf(const Hardmax& op, Inputs inputs);
+MaybeShape ShapeOf(const CumulativeSum& op, Inputs inputs);
 
 // movement_rules.cc
 Arity ArityOf(const Pad&);

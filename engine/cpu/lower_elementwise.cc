@@ -381,9 +381,8 @@ absl::Status LowerOperation(Lowering& lowering, const Node& node, const Binary& 
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const ChannelAffine& operation) {
   const ValueId input = *node.inputs[0];
   const Value& x = lowering.value(input);
-  if (x.type != DataType::kFloat32 || x.shape.size() < 2 || ElementCount(x.shape) == 0) {
-    return absl::UnimplementedError(absl::StrFormat(
-        "channel affine of %s%s", std::string(ProtocolName(x.type)), FormatShape(x.shape)));
+  if (x.type != DataType::kFloat32 || ElementCount(x.shape) == 0) {
+    return LowerRowMajor(lowering, node);
   }
   const Layout layout = lowering.Has(input, Layout::kBlocked) ? Layout::kBlocked : Layout::kPlain;
   const bool in_place = lowering.MayOverwrite(input, layout);

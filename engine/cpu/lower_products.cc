@@ -243,12 +243,9 @@ dnnl::memory::desc MatrixDesc(MatrixView view, std::size_t rank) {
 absl::Status LowerOperation(Lowering& lowering, const Node& node, const FullyConnected& operation) {
   const Value& a = lowering.value(*node.inputs[0]);
   const Value& weights = lowering.value(*node.inputs[1]);
-  if (a.type != DataType::kFloat32 || weights.constant == nullptr || a.shape.empty() ||
-      ElementCount(a.shape) == 0 || ElementCount(weights.shape) == 0) {
-    return absl::UnimplementedError(
-        absl::StrFormat("matrix product of %s%s and %s weights, have FP32 and constant ones",
-                        std::string(ProtocolName(a.type)), FormatShape(a.shape),
-                        weights.constant == nullptr ? "computed" : "constant"));
+  if (a.type != DataType::kFloat32 || ElementCount(a.shape) == 0 ||
+      ElementCount(weights.shape) == 0) {
+    return LowerRowMajor(lowering, node);
   }
   const std::int64_t inputs = a.shape.back();
   const Product product{operation,

@@ -140,7 +140,11 @@ SLUICE_HOST_DEVICE float HyperbolicTangent(float x) {
 
 // Below 1, x times a polynomial in x^2; from there 1 - exp(log(erfc(x))), the logarithm by a
 // polynomial. Both are Chebyshev interpolations (errors 1.3e-9 and 1.7e-8).
-SLUICE_HOST_DEVICE float ErrorFunction(float x) {
+struct ErrorParts {
+  float inner;  // Near 0: erf(x).
+  float tail;   // Elsewhere: 1 - |erf(x)|.
+};
+SLUICE_HOST_DEVICE ErrorParts SplitErrorFunction(float x) {
   const float t = __builtin_fabsf(x), u = x * x;
   float inner = MulAdd(u, 7.875875063e-5f, -8.016864287e-4f);
   inner = MulAdd(inner, u, 5.189087423e-3f);
@@ -157,8 +161,21 @@ SLUICE_HOST_DEVICE float ErrorFunction(float x) {
   outer = MulAdd(outer, v, -0.6318260516f);
   outer = MulAdd(outer, v, -1.130233435f);
   outer = MulAdd(outer, v, 3.201380497e-4f);
-  const float near_one = __builtin_copysignf(1.0f - Exponential(outer), x);
-  return t < 1.0f ? x * inner : near_one;
+  return {x * inner, Exponential(outer)};
+}
+
+SLUICE_HOST_DEVICE float ErrorFunction(float x) {
+  const ErrorParts parts = SplitErrorFunction(x);
+  const float near_one = __builtin_copysignf(1.0f - parts.tail, x);
+  return __builtin_fabsf(x) < 1.0f ? parts.inner : near_one;
+}
+
+// erf(x) + 1, without cancellation where x is negative.
+SLUICE_HOST_DEVICE float ErrorFunctionPlusOne(float x) {
+  const ErrorParts parts = SplitErrorFunction(x);
+  const float tail = __builtin_fabsf(x) > 4.0f ? 0.0f : parts.tail;
+  const float far = x < 0.0f ? tail : 2.0f - tail;
+  return __builtin_fabsf(x) < 1.0f ? 1.0f + parts.inner : far;
 }
 
 // Functions of one element: model/operation.h says what alpha and beta are.
@@ -265,6 +282,47 @@ struct Linear : Coefficients {
   SLUICE_HOST_DEVICE float operator()(float x) const { return MulAdd(alpha, x, beta); }
 };
 
+struct Round : Coefficients {
+  static constexpr float kMaxUlp = 0, kMaxAbsolute = 0;
+  // Adding 2^23 rounds a smaller number to an integer, halves to the even one.
+  SLUICE_HOST_DEVICE float operator()(float x) const {
+    const float magnitude = __builtin_fabsf(x);
+    const float rounded = __builtin_copysignf((magnitude + 8388608.0f) - 8388608.0f, x);
+    return magnitude < 8388608.0f ? rounded : x;
+  }
+};
+struct Sign : Coefficients {
+  static constexpr float kMaxUlp = 0, kMaxAbsolute = 0;
+  SLUICE_HOST_DEVICE float operator()(float x) const {
+    const float not_positive = x < 0.0f ? -1.0f : 0.0f * x;
+    return x > 0.0f ? 1.0f : not_positive;
+  }
+};
+struct ThresholdedRelu : Coefficients {
+  static constexpr float kMaxUlp = 0, kMaxAbsolute = 0;
+  SLUICE_HOST_DEVICE float operator()(float x) const { return x > alpha ? x : 0.0f; }
+};
+struct Shrink : Coefficients {
+  static constexpr float kMaxUlp = 0, kMaxAbsolute = 0;
+  SLUICE_HOST_DEVICE float operator()(float x) const {
+    const float above = x > alpha ? x - beta : 0.0f;
+    return x < -alpha ? x + beta : above;
+  }
+};
+struct Gelu : Coefficients {
+  static constexpr float kMaxUlp = 4, kMaxAbsolute = 1e-6f;
+  SLUICE_HOST_DEVICE float operator()(float x) const {
+    return 0.5f * x * ErrorFunctionPlusOne(0.70710678f * x);
+  }
+};
+struct GeluTanh : Coefficients {
+  static constexpr float kMaxUlp = 4, kMaxAbsolute = 1e-6f;
+  // (1 + tanh(z)) / 2 is the logistic function of 2 z.
+  SLUICE_HOST_DEVICE float operator()(float x) const {
+    return x * Logistic(1.59576912f * MulAdd(0.044715f * x * x, x, x));
+  }
+};
+
 // Functions of two elements. Integers wrap around; x / 0 is 0.
 
 struct Add {
@@ -324,6 +382,10 @@ struct Minimum {
 // For sums of squares.
 struct AddSquare {
   SLUICE_HOST_DEVICE float operator()(float sum, float x) const { return MulAdd(x, x, sum); }
+};
+// For sums of magnitudes.
+struct AddMagnitude {
+  SLUICE_HOST_DEVICE float operator()(float sum, float x) const { return sum + __builtin_fabsf(x); }
 };
 
 }  // namespace sluice::kernels

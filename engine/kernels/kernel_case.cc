@@ -241,6 +241,7 @@ absl::Status KernelCase::Check(const Loops& loops, Tolerance tolerance, RunOptio
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::byte> got, RunChecked(loops, options));
   const std::vector<std::byte> want = Expected();
   const Value& result = graph_.value(node_.output);
+  if (result.type == DataType::kFloat64) return CompareDoubles(got, want);
   if (result.type != DataType::kFloat32) {
     if (got == want) return absl::OkStatus();
     return absl::InternalError(Describe() + ": the bytes differ");
@@ -255,6 +256,20 @@ absl::Status KernelCase::Check(const Loops& loops, Tolerance tolerance, RunOptio
     }
     return absl::InternalError(absl::StrFormat("%s, %s: element %d: got %.9g, want %.9g (%g ulp)",
                                                Describe(), loops.isa, i, a, b, ulp));
+  }
+  return absl::OkStatus();
+}
+
+absl::Status KernelCase::CompareDoubles(std::span<const std::byte> got,
+                                        std::span<const std::byte> want) const {
+  for (std::size_t i = 0; i < got.size() / sizeof(double); ++i) {
+    double a = 0, b = 0;
+    std::memcpy(&a, got.data() + i * sizeof(double), sizeof(double));
+    std::memcpy(&b, want.data() + i * sizeof(double), sizeof(double));
+    const bool same = a == b || (std::isnan(a) && std::isnan(b));
+    if (same || std::fabs(a - b) <= 1e-13 + 1e-12 * std::fabs(b)) continue;
+    return absl::InternalError(
+        absl::StrFormat("%s: element %d: got %.17g, want %.17g", Describe(), i, a, b));
   }
   return absl::OkStatus();
 }

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -40,7 +41,8 @@ class Draw {
   std::mt19937_64 engine_;
 };
 
-// A float may differ from the reference by either; everything else must be the same bits.
+// A float may differ from the reference by either, a double by what a few roundings cost;
+// everything else must be the same bits.
 struct Tolerance {
   float ulp = 0;
   float absolute = 0;
@@ -115,6 +117,8 @@ class KernelCase {
   absl::Status Finish();  // Settles the output's shape.
   absl::StatusOr<std::vector<std::byte>> RunChecked(const Loops& loops, RunOptions options);
   std::vector<std::byte> Expected() const;
+  absl::Status CompareDoubles(std::span<const std::byte> got,
+                              std::span<const std::byte> want) const;
 
   Graph graph_;
   Node node_;

@@ -42,7 +42,8 @@ Shape AnyBroadcast(Draw& draw, const Shape& shape) {
 }
 
 Problem AnyUnary(Draw& draw) {
-  const auto kind = static_cast<Unary::Kind>(draw.Below(kUnaryKinds));
+  auto kind = static_cast<Unary::Kind>(draw.Below(kUnaryKinds));
+  if (kind == Unary::Kind::kNot) kind = Unary::Kind::kSign;  // Not of floats.
   KernelCase node(Unary{.kind = kind, .alpha = 0.25f, .beta = 0.75f});
   node.Input(draw, draw.AnyShape(draw.Below(5), 20));
   return {std::move(node), {.ulp = 5, .absolute = 1e-6f}};

@@ -196,13 +196,11 @@ TEST_P(KernelTest, SaysWhyItDeclines) {
   KernelCase tanh(Unary{.kind = Unary::Kind::kTanh});
   const absl::Status type = tanh.Input(draw, {3}, DataType::kInt64).Make(*GetParam()).status();
   EXPECT_EQ(type.code(), absl::StatusCode::kUnimplemented);
-  EXPECT_EQ(type.message(), "tanh: got element type INT64, want FP32");
-  KernelCase power(Binary{Binary::Kind::kPower});
-  power.Input(draw, {3}, DataType::kInt32).Input(draw, {3}, DataType::kInt32);
-  EXPECT_EQ(power.Make(*GetParam()).status().message(), "power: no kernel for element type INT32");
-  KernelCase dense((FullyConnected()));
-  dense.Input(draw, {1, 2}).Input(draw, {2, 2}).Constant();
-  EXPECT_EQ(dense.Make(*GetParam()).status().message(), "fully connected: no row-major kernel");
+  EXPECT_EQ(type.message(), "tanh: no kernel for element type INT64");
+  KernelCase shift(Binary{Binary::Kind::kShiftLeft});
+  shift.Input(draw, {3}, DataType::kInt32).Input(draw, {3}, DataType::kInt32);
+  EXPECT_EQ(shift.Make(*GetParam()).status().message(),
+            "shift left: no kernel for element type INT32");
 }
 
 INSTANTIATE_TEST_SUITE_P(Isa, KernelTest, testing::ValuesIn(AvailableLoops()),

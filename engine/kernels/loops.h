@@ -17,14 +17,14 @@
 namespace sluice::kernels {
 
 // How many kinds, from the first on, have loops here.
-inline constexpr std::size_t kUnaryKinds = 21, kBinaryKinds = 7, kReduceKinds = 6;
+inline constexpr std::size_t kUnaryKinds = 39, kBinaryKinds = 7, kReduceKinds = 7;
 
 // y[i] = f(x[i]); alpha and beta as the kind says.
 using UnaryLoop = void (*)(const float* x, float* y, std::size_t n, float alpha, float beta);
 
 struct UnaryEntry {
-  const char* name;  // The kind's, as in model/operation.h.
-  UnaryLoop loop;
+  const char* name;    // The kind's, as in model/operation.h.
+  UnaryLoop loop;      // Null for rare functions: typed_loops.h has them.
   float max_ulp;       // Distance from the exact result, rounded to float...
   float max_absolute;  // ...or absolute, whichever is met.
 };

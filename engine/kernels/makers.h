@@ -42,15 +42,22 @@ inline float* Floats(std::byte* data) { return reinterpret_cast<float*>(data); }
 
 absl::StatusOr<Kernel> Make(const Unary& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Binary& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Compare& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Classify& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Select& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const ChannelAffine& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Cast& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Softmax& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Normalize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Reduce& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const ArgReduce& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Hardmax& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const CumulativeSum& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Pool& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Lrn& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Convolution& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const FullyConnected& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Resize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Concat& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Transpose& operation, const Problem& problem);

@@ -6,9 +6,10 @@
 #include <utility>
 #include <vector>
 
-#include "base/status_macros.h"
+#include "absl/strings/str_format.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
+#include "engine/kernels/typed_products.h"
 #include "model/matrix_view.h"
 
 namespace sluice::kernels {
@@ -17,16 +18,7 @@ namespace {
 constexpr std::size_t kDepth = 256;    // Of a packed panel: 32 KiB at most, on the stack.
 constexpr std::size_t kRowBlock = 96;  // Rows of a task, where there are too few panels.
 
-// Where the matrices of one product start.
-struct Batch {
-  std::size_t a, b, c;
-};
-
-struct MatMulRun {
-  std::size_t rows, columns, depth;
-  std::vector<Batch> batches;
-  std::ptrdiff_t a_row, a_depth, b_depth, b_column, c_row;  // Strides in elements.
-  float alpha;
+struct MatMulRun : ProductPlan {
   const Loops& loops;
 
   void Pack(const float* b, std::size_t depth_count, std::size_t count, float* packed) const {
@@ -109,36 +101,61 @@ std::size_t StartOf(const MatrixView& view, std::span<const std::int64_t> result
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem) {
-  SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
   const MatrixView a = ViewA(operation, problem.input(0).shape);
   const MatrixView b = ViewB(operation, problem.input(1).shape);
   const MatrixView y = ViewProduct(operation, problem.output().shape);
   const auto from_end = [](const std::vector<std::int64_t>& entries, std::size_t i) {
     return static_cast<std::ptrdiff_t>(entries[entries.size() - i]);
   };
-  MatMulRun run{.rows = static_cast<std::size_t>(from_end(y.shape, 2)),
-                .columns = static_cast<std::size_t>(from_end(y.shape, 1)),
-                .depth = static_cast<std::size_t>(from_end(a.shape, 1)),
-                .batches = {},
-                .a_row = from_end(a.strides, 2),
-                .a_depth = from_end(a.strides, 1),
-                .b_depth = from_end(b.strides, 2),
-                .b_column = from_end(b.strides, 1),
-                .c_row = from_end(y.strides, 2),
-                .alpha = operation.alpha,
-                .loops = problem.loops};
+  ProductPlan plan{.rows = static_cast<std::size_t>(from_end(y.shape, 2)),
+                   .columns = static_cast<std::size_t>(from_end(y.shape, 1)),
+                   .depth = static_cast<std::size_t>(from_end(a.shape, 1)),
+                   .batches = {},
+                   .a_row = from_end(a.strides, 2),
+                   .a_depth = from_end(a.strides, 1),
+                   .b_depth = from_end(b.strides, 2),
+                   .b_column = from_end(b.strides, 1),
+                   .c_row = from_end(y.strides, 2),
+                   .alpha = operation.alpha};
   const std::span result(y.shape.data(), y.shape.size() - 2);
   const std::size_t batches = Product(y.shape, 0, y.shape.size() - 2);
   for (std::size_t i = 0; i < batches; ++i) {
-    run.batches.push_back({StartOf(a, result, i), StartOf(b, result, i), StartOf(y, result, i)});
+    plan.batches.push_back({StartOf(a, result, i), StartOf(b, result, i), StartOf(y, result, i)});
+  }
+  if (problem.output().type != DataType::kFloat32) {
+    return MakeTypedProduct(std::move(plan), problem);
   }
   Kernel kernel;
   kernel.name = problem.KernelName("panels");
-  kernel.run = [run = std::move(run)](std::span<const std::byte* const> inputs, std::byte* output,
-                                      std::byte*) {
+  kernel.run = [run = MatMulRun{std::move(plan), problem.loops}](
+                   std::span<const std::byte* const> inputs, std::byte* output, std::byte*) {
     run(Floats(inputs[0]), Floats(inputs[1]), Floats(output));
   };
   return kernel;
+}
+
+absl::StatusOr<Kernel> Make(const FullyConnected& operation, const Problem& problem) {
+  if (!operation.epilogues.empty()) {
+    return absl::UnimplementedError(
+        absl::StrFormat("%s: no kernel with a tail", Name(problem.node.operation)));
+  }
+  const Shape& y = problem.output().shape;
+  const std::size_t depth = Product(problem.input(0).shape, y.size() - 1, y.size());
+  const std::size_t columns = Product(y, y.size() - 1, y.size());
+  const auto stride = [](bool along, std::size_t size) {
+    return static_cast<std::ptrdiff_t>(along ? 1 : size);
+  };
+  return MakeTypedProduct({.rows = Product(y, 0, y.size() - 1),
+                           .columns = columns,
+                           .depth = depth,
+                           .batches = {{0, 0, 0}},
+                           .a_row = static_cast<std::ptrdiff_t>(depth),
+                           .a_depth = 1,
+                           .b_depth = stride(operation.transposed_b, columns),
+                           .b_column = stride(!operation.transposed_b, depth),
+                           .c_row = static_cast<std::ptrdiff_t>(columns),
+                           .alpha = 1},
+                          problem);
 }
 
 }  // namespace sluice::kernels

@@ -5,58 +5,15 @@
 #include <utility>
 #include <vector>
 
-#include "absl/strings/str_format.h"
-#include "base/status_macros.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
+#include "engine/kernels/reduce_groups.h"
+#include "engine/kernels/typed_reductions.h"
 
 namespace sluice::kernels {
 namespace {
 
 constexpr std::size_t kColumns = 1024;  // Partial results of a fold, so that they stay in L1.
-
-// A run of dimensions that are all reduced, or all kept.
-struct Group {
-  bool reduced;
-  std::size_t size, stride;  // In elements of the input.
-};
-
-std::vector<Group> GroupsOf(const Reduce& operation, std::span<const std::int64_t> shape) {
-  std::vector<Group> groups;
-  for (std::size_t d = 0; d < shape.size(); ++d) {
-    const bool reduced =
-        std::ranges::find(operation.axes, static_cast<std::int64_t>(d)) != operation.axes.end();
-    const auto size = static_cast<std::size_t>(shape[d]);
-    if (size == 1) continue;
-    if (!groups.empty() && groups.back().reduced == reduced) {
-      groups.back().size *= size;
-    } else {
-      groups.push_back({reduced, size, 0});
-    }
-  }
-  std::size_t stride = 1;
-  for (std::size_t g = groups.size(); g-- > 0;) {
-    groups[g].stride = stride;
-    stride *= groups[g].size;
-  }
-  return groups;
-}
-
-std::size_t CountOf(const std::vector<Group>& groups) {
-  std::size_t count = 1;
-  for (const Group& group : groups) count *= group.size;
-  return count;
-}
-
-// Where the `i`-th combination of the groups' positions starts.
-std::size_t StartOf(const std::vector<Group>& groups, std::size_t i) {
-  std::size_t start = 0;
-  for (std::size_t g = groups.size(); g-- > 0;) {
-    start += i % groups[g].size * groups[g].stride;
-    i /= groups[g].size;
-  }
-  return start;
-}
 
 struct ReduceRun {
   ReduceEntry entry;
@@ -111,10 +68,7 @@ struct ReduceRun {
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const Reduce& operation, const Problem& problem) {
-  SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
-  if (static_cast<std::size_t>(operation.kind) >= kReduceKinds) {
-    return absl::UnimplementedError(absl::StrFormat("%s: no kernel", Name(problem.node.operation)));
-  }
+  if (problem.output().type != DataType::kFloat32) return MakeTypedReduce(operation, problem);
   const Shape& shape = problem.input(0).shape;
   std::vector<Group> groups = GroupsOf(operation, shape);
   // Rows of one element where nothing is left of the shape.
@@ -147,7 +101,7 @@ absl::StatusOr<Kernel> Make(const Reduce& operation, const Problem& problem) {
 }
 
 absl::StatusOr<Kernel> Make(const Softmax& operation, const Problem& problem) {
-  SLUICE_RETURN_IF_ERROR(WantType(problem, DataType::kFloat32));
+  if (problem.output().type != DataType::kFloat32) return MakeTypedSoftmax(operation, problem);
   const Shape& shape = problem.output().shape;
   const auto axis = static_cast<std::size_t>(operation.axis);
   const std::size_t outer = Product(shape, 0, axis), n = static_cast<std::size_t>(shape[axis]);

@@ -24,7 +24,9 @@ struct Param {
 std::vector<Param> AllEntries() {
   std::vector<Param> entries;
   for (const Loops* loops : AvailableLoops()) {
-    for (std::size_t kind = 0; kind < kUnaryKinds; ++kind) entries.push_back({loops, kind});
+    for (std::size_t kind = 0; kind < kUnaryKinds; ++kind) {
+      if (loops->unary[kind].loop != nullptr) entries.push_back({loops, kind});
+    }
   }
   return entries;
 }

@@ -5,6 +5,7 @@
 // once. Where the formats leave a case open, it is settled here:
 //   - NaN goes through: maximum, minimum, clip, relu and max pool of NaN are NaN;
 //   - a max pool's window without elements gives the lowest float, an average pool's gives 0;
+//   - the largest (smallest) of several elements is a NaN, where there is one;
 //   - integers: x / 0 is 0, and everything else wraps around;
 //   - a gather's index out of range gives zeros;
 //   - resize computes coordinates in single precision, as the runtimes of the formats do, so that
@@ -51,6 +52,12 @@ void Define(const Reduce& operation, Operands inputs, const Result& y);
 void Define(const Cast& operation, Operands inputs, const Result& y);
 void Define(const Expand& operation, Operands inputs, const Result& y);
 void Define(const Lrn& operation, Operands inputs, const Result& y);
+void Define(const Compare& operation, Operands inputs, const Result& y);
+void Define(const Classify& operation, Operands inputs, const Result& y);
+void Define(const Select& operation, Operands inputs, const Result& y);
+void Define(const ArgReduce& operation, Operands inputs, const Result& y);
+void Define(const Hardmax& operation, Operands inputs, const Result& y);
+void Define(const CumulativeSum& operation, Operands inputs, const Result& y);
 
 // One element through a unary function.
 double Apply(const Unary& unary, double x);

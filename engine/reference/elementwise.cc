@@ -85,6 +85,33 @@ T CombineIntegers(Binary::Kind kind, T a, T b) {
   return 0;
 }
 
+// The element of a broadcast operand that belongs to `index`.
+double NumberAt(const Tensor& tensor, const Shape& index) {
+  double number = 0;
+  WithElementType(tensor.type, [&]<typename T>() {
+    number = Convert<double>(tensor.as<T>()[BroadcastOffset(tensor.shape, index)]);
+  });
+  return number;
+}
+
+template <typename T>
+T ApplyInteger(Unary::Kind kind, T x) {
+  switch (kind) {
+    case Unary::Kind::kRelu:
+      return x < 0 ? T{0} : x;
+    case Unary::Kind::kAbs:
+      return x < 0 ? static_cast<T>(0 - static_cast<std::uint64_t>(x)) : x;
+    case Unary::Kind::kNegate:
+      return static_cast<T>(0 - static_cast<std::uint64_t>(x));
+    case Unary::Kind::kSign:
+      return static_cast<T>(x > 0 ? 1 : x < 0 ? -1 : 0);
+    case Unary::Kind::kNot:
+      return static_cast<T>(~static_cast<std::uint64_t>(x));
+    default:
+      return x;  // Rounding; other functions have no integers.
+  }
+}
+
 }  // namespace
 
 double Apply(const Unary& unary, double x) {
@@ -183,9 +210,16 @@ double Apply(std::span<const Epilogue> epilogues, Operands inputs, std::int64_t 
 }
 
 void Define(const Unary& operation, Operands inputs, const Result& y) {
-  for (std::int64_t i = 0; i < y.count(); ++i) {
-    y.floats()[i] = static_cast<float>(Apply(operation, inputs[0].floats()[i]));
-  }
+  WithElementType(y.type, [&]<typename T>() {
+    for (std::int64_t i = 0; i < y.count(); ++i) {
+      const T x = inputs[0].as<T>()[i];
+      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+        y.as<T>()[i] = ApplyInteger(operation.kind, x);
+      } else {
+        y.as<T>()[i] = Convert<T>(Apply(operation, Convert<double>(x)));
+      }
+    }
+  });
 }
 
 void Define(const Binary& operation, Operands inputs, const Result& y) {
@@ -193,13 +227,63 @@ void Define(const Binary& operation, Operands inputs, const Result& y) {
     std::int64_t position = 0;
     ForEachIndex(y.shape, [&](const Shape& index) {
       const T a = inputs[0].as<T>()[BroadcastOffset(inputs[0].shape, index)];
-      const T b = inputs[1].as<T>()[BroadcastOffset(inputs[1].shape, index)];
       T& out = y.as<T>()[position++];
-      if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>) {
+      if (operation.kind == Binary::Kind::kPower) {
+        out = Convert<T>(std::pow(Convert<double>(a), NumberAt(inputs[1], index)));
+        return;
+      }
+      const T b = inputs[1].as<T>()[BroadcastOffset(inputs[1].shape, index)];
+      if constexpr (std::is_same_v<T, bool>) {
+        out = CombineIntegers<std::uint8_t>(operation.kind, a, b) != 0;
+      } else if constexpr (std::is_integral_v<T>) {
         out = CombineIntegers(operation.kind, a, b);
       } else {
         out = Convert<T>(Combine(operation.kind, Convert<double>(a), Convert<double>(b)));
       }
+    });
+  });
+}
+
+void Define(const Compare& operation, Operands inputs, const Result& y) {
+  WithElementType(inputs[0].type, [&]<typename T>() {
+    std::int64_t position = 0;
+    ForEachIndex(y.shape, [&](const Shape& index) {
+      const T a = inputs[0].as<T>()[BroadcastOffset(inputs[0].shape, index)];
+      const T b = inputs[1].as<T>()[BroadcastOffset(inputs[1].shape, index)];
+      bool& out = y.as<bool>()[position++];
+      const auto compare = [&](auto x, auto z) {
+        out = operation.kind == Compare::Kind::kEqual  ? x == z
+              : operation.kind == Compare::Kind::kLess ? x < z
+                                                       : x <= z;
+      };
+      if constexpr (kIsShortFloat<T>) {
+        compare(a.Get(), b.Get());
+      } else {
+        compare(a, b);
+      }
+    });
+  });
+}
+
+void Define(const Classify& operation, Operands inputs, const Result& y) {
+  WithElementType(inputs[0].type, [&]<typename T>() {
+    for (std::int64_t i = 0; i < y.count(); ++i) {
+      const double x = Convert<double>(inputs[0].as<T>()[i]);
+      y.as<bool>()[i] = std::isnan(x)    ? operation.nan
+                        : !std::isinf(x) ? false
+                        : x > 0          ? operation.positive_infinity
+                                         : operation.negative_infinity;
+    }
+  });
+}
+
+void Define(const Select&, Operands inputs, const Result& y) {
+  WithElementType(y.type, [&]<typename T>() {
+    std::int64_t position = 0;
+    ForEachIndex(y.shape, [&](const Shape& index) {
+      const bool first = inputs[0].as<bool>()[BroadcastOffset(inputs[0].shape, index)];
+      const Tensor& chosen = inputs[first ? 1 : 2];
+      y.as<T>()[position++] = chosen.as<T>()[BroadcastOffset(chosen.shape, index)];
     });
   });
 }

@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <limits>
 #include <type_traits>
+#include <vector>
 
 #include "engine/reference/definitions.h"
 #include "engine/reference/element.h"
@@ -62,7 +63,8 @@ void Define(const Reduce& operation, Operands inputs, const Result& y) {
   }
   const auto count = ElementCount(gone);
   WithElementType(y.type, [&]<typename T>() {
-    using Sum = std::conditional_t<std::is_integral_v<T>, std::int64_t, double>;
+    using Integer = std::conditional_t<std::is_signed_v<T>, std::int64_t, std::uint64_t>;
+    using Sum = std::conditional_t<std::is_integral_v<T>, Integer, double>;
     T* to = y.as<T>();
     ForEachIndex(kept, [&](const Shape& outer) {
       Sum sum = Initial<Sum>(operation.kind);
@@ -127,6 +129,74 @@ void Define(const Softmax& operation, Operands inputs, const Result& y) {
       y.floats()[start + i * stride] =
           static_cast<float>(operation.log ? distance - std::log(sum) : std::exp(distance) / sum);
     }
+  });
+}
+
+void Define(const ArgReduce& operation, Operands inputs, const Result& y) {
+  const Tensor& x = inputs[0];
+  const auto axis = static_cast<std::size_t>(operation.axis);
+  Shape lines(x.shape.begin(), x.shape.end());
+  lines[axis] = 1;
+  std::int64_t position = 0;
+  WithElementType(x.type, [&]<typename T>() {
+    // Long enough for every integer, and every float.
+    const auto number = [&](Shape index, std::int64_t i) {
+      index[axis] = i;
+      const T element = x.as<T>()[Offset(x.shape, index)];
+      if constexpr (kIsShortFloat<T>) {
+        return static_cast<long double>(element.Get());
+      } else {
+        return static_cast<long double>(element);
+      }
+    };
+    ForEachIndex(lines, [&](const Shape& line) {
+      std::int64_t at = 0;
+      for (std::int64_t i = 1; i < x.shape[axis]; ++i) {
+        const long double best = number(line, at), v = number(line, i);
+        const bool more = operation.kind == ArgReduce::Kind::kMax ? v > best : v < best;
+        const bool same = v == best || (std::isnan(v) && std::isnan(best));
+        const bool first_nan = std::isnan(v) && !std::isnan(best);
+        if (first_nan || (more && !std::isnan(best)) || (same && operation.last)) at = i;
+      }
+      y.as<std::int64_t>()[position++] = at;
+    });
+  });
+}
+
+void Define(const Hardmax& operation, Operands inputs, const Result& y) {
+  Shape lines(y.shape.begin(), y.shape.end());
+  lines[static_cast<std::size_t>(operation.axis)] = 1;
+  std::vector<std::int64_t> largest(static_cast<std::size_t>(ElementCount(lines)));
+  Define(ArgReduce{.axis = operation.axis}, inputs,
+         {.type = DataType::kInt64,
+          .shape = lines,
+          .data = reinterpret_cast<std::byte*>(largest.data())});
+  WithElementType(y.type, [&]<typename T>() {
+    std::int64_t position = 0;
+    ForEachIndex(y.shape, [&](const Shape& index) {
+      const std::int64_t at = largest[static_cast<std::size_t>(BroadcastOffset(lines, index))];
+      const bool is = index[static_cast<std::size_t>(operation.axis)] == at;
+      y.as<T>()[position++] = Convert<T>(is ? 1.0 : 0.0);
+    });
+  });
+}
+
+void Define(const CumulativeSum& operation, Operands inputs, const Result& y) {
+  const auto axis = static_cast<std::size_t>(operation.axis);
+  WithElementType(y.type, [&]<typename T>() {
+    using Sum = std::conditional_t<std::is_integral_v<T>, std::uint64_t, double>;
+    std::int64_t position = 0;
+    ForEachIndex(y.shape, [&](const Shape& index) {
+      Sum sum{};
+      for (std::int64_t i = 0; i < y.shape[axis]; ++i) {
+        const bool before = operation.reverse ? i > index[axis] : i < index[axis];
+        if (!before && (operation.exclusive || i != index[axis])) continue;
+        Shape from = index;
+        from[axis] = i;
+        sum += Convert<Sum>(inputs[0].as<T>()[Offset(y.shape, from)]);
+      }
+      y.as<T>()[position++] = Convert<T>(sum);
+    });
   });
 }
 

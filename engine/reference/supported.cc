@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "engine/reference/definitions.h"
+#include "model/host_tensor.h"
 
 namespace sluice::reference {
 namespace {
@@ -41,18 +42,21 @@ struct Check {
     if (plain) return WantFloat(output().type);
     return absl::UnimplementedError("the reference defines resizes of the simple kind only");
   }
-  absl::Status operator()(const Binary&) const {
+  absl::Status operator()(const Unary& op) const {
     const DataType type = output().type;
-    if (type != DataType::kBool) return absl::OkStatus();
-    return absl::UnimplementedError("got element type BOOL, want numbers");
+    const bool whole = op.kind == Unary::Kind::kRelu || op.kind == Unary::Kind::kAbs ||
+                       op.kind == Unary::Kind::kNegate || op.kind == Unary::Kind::kSign ||
+                       op.kind == Unary::Kind::kNot;
+    return IsFloat(type) || whole ? absl::OkStatus() : WantFloat(type);
   }
-  absl::Status operator()(const Reduce&) const {
-    const DataType type = output().type;
-    if (type == DataType::kFloat64 || type == DataType::kInt32 || type == DataType::kInt64) {
-      return absl::OkStatus();
-    }
-    return WantFloat(type);
-  }
+  absl::Status operator()(const Binary&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Compare&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Classify&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Select&) const { return absl::OkStatus(); }
+  absl::Status operator()(const ArgReduce&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Hardmax&) const { return absl::OkStatus(); }
+  absl::Status operator()(const CumulativeSum&) const { return absl::OkStatus(); }
+  absl::Status operator()(const Reduce&) const { return absl::OkStatus(); }
   absl::Status operator()(const Gather&) const {
     const DataType type = graph.value(*node.inputs[1]).type;
     if (type == DataType::kInt32 || type == DataType::kInt64) return absl::OkStatus();

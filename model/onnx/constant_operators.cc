@@ -1,4 +1,4 @@
-// Operators whose result is known at import: constants, shapes, and logic on them.
+// Operators whose result is known at import: constants and shapes.
 
 #include <cmath>
 #include <type_traits>
@@ -165,133 +165,12 @@ MaybeValue Range(OnnxNode& node) {
   return node.AddConstant(type, {std::ssize(steps)}, InlineConstant(PackIntegers(type, steps)));
 }
 
-absl::Status NeedSmallConstant(OnnxNode& node, std::size_t i) {
-  SLUICE_RETURN_IF_ERROR(node.NeedConstant(i));
-  if (node.at(i).constant->size() <= kMaxFolded) return absl::OkStatus();
-  return absl::UnimplementedError(
-      absl::StrFormat("input %d is a constant above %s", i, FormatBytes(kMaxFolded)));
-}
-
-absl::StatusOr<Shape> CommonShape(std::initializer_list<Shape> shapes) {
-  Shape common;
-  for (const Shape& shape : shapes) {
-    const std::optional<Shape> wider = BroadcastShape(common, shape);
-    if (!wider || ElementCount(*wider) > kMaxFolded.count()) {
-      return absl::InvalidArgumentError("the inputs do not broadcast to a small shape");
-    }
-    common = *wider;
-  }
-  return common;
-}
-
-// Elements as doubles, whatever the type: exact for what shapes are made of.
-absl::StatusOr<std::vector<double>> Doubles(const Value& value) {
-  if (IsFloat(value.type)) {
-    SLUICE_ASSIGN_OR_RETURN(const auto floats, ReadFloats(value));
-    return std::vector<double>(floats.begin(), floats.end());
-  }
-  SLUICE_ASSIGN_OR_RETURN(const auto integers, ReadIntegers(value));
-  return std::vector<double>(integers.begin(), integers.end());
-}
-
-enum class Logic : std::uint8_t {
-  kEqual,
-  kLess,
-  kLessOrEqual,
-  kGreater,
-  kGreaterOrEqual,
-  kAnd,
-  kOr
-};
-
-bool Decide(Logic logic, double a, double b) {
-  switch (logic) {
-    case Logic::kEqual:
-      return a == b;
-    case Logic::kLess:
-      return a < b;
-    case Logic::kLessOrEqual:
-      return a <= b;
-    case Logic::kGreater:
-      return a > b;
-    case Logic::kGreaterOrEqual:
-      return a >= b;
-    case Logic::kAnd:
-      return a != 0 && b != 0;
-    case Logic::kOr:
-      return a != 0 || b != 0;
-  }
-  return false;
-}
-
-template <Logic logic>
-MaybeValue Compare(OnnxNode& node) {
-  SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, 0));
-  SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, 1));
-  SLUICE_ASSIGN_OR_RETURN(const Shape shape, CommonShape({node.shape(0), node.shape(1)}));
-  SLUICE_ASSIGN_OR_RETURN(const auto a, Doubles(node.at(0)));
-  SLUICE_ASSIGN_OR_RETURN(const auto b, Doubles(node.at(1)));
-  const auto ia = BroadcastIndices(node.shape(0), shape),
-             ib = BroadcastIndices(node.shape(1), shape);
-  std::vector<std::int64_t> result(ia.size());
-  for (std::size_t i = 0; i < ia.size(); ++i) result[i] = Decide(logic, a[ia[i]], b[ib[i]]) ? 1 : 0;
-  return node.AddConstant(DataType::kBool, shape,
-                          InlineConstant(PackIntegers(DataType::kBool, result)));
-}
-
-MaybeValue Not(OnnxNode& node) {
-  SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, 0));
-  SLUICE_ASSIGN_OR_RETURN(auto elements, node.Integers(0));
-  for (std::int64_t& element : elements) element = element == 0 ? 1 : 0;
-  return node.AddConstant(DataType::kBool, node.shape(0),
-                          InlineConstant(PackIntegers(DataType::kBool, elements)));
-}
-
-MaybeValue Where(OnnxNode& node) {
-  for (std::size_t i = 0; i < 3; ++i) SLUICE_RETURN_IF_ERROR(NeedSmallConstant(node, i));
-  if (node.at(1).type != node.at(2).type) {
-    return absl::InvalidArgumentError("the two choices have different types");
-  }
-  SLUICE_ASSIGN_OR_RETURN(const Shape shape,
-                          CommonShape({node.shape(0), node.shape(1), node.shape(2)}));
-  SLUICE_ASSIGN_OR_RETURN(const auto condition, node.Integers(0));
-  const auto ic = BroadcastIndices(node.shape(0), shape);
-  const auto ia = BroadcastIndices(node.shape(1), shape);
-  const auto ib = BroadcastIndices(node.shape(2), shape);
-  const DataType type = node.at(1).type;
-  const auto choose = [&](const auto& a, const auto& b) {
-    auto result = a;
-    result.resize(ic.size());
-    for (std::size_t i = 0; i < ic.size(); ++i) {
-      result[i] = condition[ic[i]] != 0 ? a[ia[i]] : b[ib[i]];
-    }
-    return result;
-  };
-  if (IsFloat(type)) {
-    SLUICE_ASSIGN_OR_RETURN(const auto a, node.Numbers(1));
-    SLUICE_ASSIGN_OR_RETURN(const auto b, node.Numbers(2));
-    return node.AddFloats(type, shape, choose(a, b));
-  }
-  SLUICE_ASSIGN_OR_RETURN(const auto a, node.Integers(1));
-  SLUICE_ASSIGN_OR_RETURN(const auto b, node.Integers(2));
-  return node.AddConstant(type, shape, InlineConstant(PackIntegers(type, choose(a, b))));
-}
-
 constexpr OnnxOperator kOperators[] = {
     {"Constant", 0, 0, ConstantValue},
     {"Shape", 1, 1, ShapeVector},
     {"Size", 1, 1, SizeScalar},
     {"ConstantOfShape", 1, 1, ConstantOfShape},
     {"Range", 3, 3, Range},
-    {"Equal", 2, 2, Compare<Logic::kEqual>},
-    {"Less", 2, 2, Compare<Logic::kLess>},
-    {"LessOrEqual", 2, 2, Compare<Logic::kLessOrEqual>},
-    {"Greater", 2, 2, Compare<Logic::kGreater>},
-    {"GreaterOrEqual", 2, 2, Compare<Logic::kGreaterOrEqual>},
-    {"And", 2, 2, Compare<Logic::kAnd>},
-    {"Or", 2, 2, Compare<Logic::kOr>},
-    {"Not", 1, 1, Not},
-    {"Where", 3, 3, Where},
 };
 
 }  // namespace

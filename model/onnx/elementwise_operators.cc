@@ -1,8 +1,6 @@
 // Operators that treat each element by itself.
 
-#include <cmath>
 #include <limits>
-#include <numeric>
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
@@ -13,6 +11,8 @@ namespace sluice {
 namespace {
 
 using Kind = Unary::Kind;
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
 template <Kind kind>
 MaybeValue Plain(OnnxNode& node) {
@@ -40,26 +40,60 @@ MaybeValue HardSwish(OnnxNode& node) {
 absl::StatusOr<float> Bound(OnnxNode& node, std::size_t i, const char* name, float otherwise) {
   if (node.opset() < 11) return node.Float(name, otherwise);
   if (!node.input(i)) return otherwise;
-  SLUICE_RETURN_IF_ERROR(node.NeedConstant(i));
-  const Value& bound = node.at(i);
-  if (ElementCount(bound.shape) != 1) {
+  if (ElementCount(node.shape(i)) != 1) {
     return absl::InvalidArgumentError(
-        absl::StrFormat("%s has shape %s, want a scalar", name, FormatShape(bound.shape)));
+        absl::StrFormat("%s has shape %s, want a scalar", name, FormatShape(node.shape(i))));
   }
-  if (IsInteger(bound.type)) {
-    SLUICE_ASSIGN_OR_RETURN(const auto integers, ReadIntegers(bound));
-    return static_cast<float>(integers[0]);
-  }
-  SLUICE_ASSIGN_OR_RETURN(const auto floats, ReadFloats(bound));
+  SLUICE_ASSIGN_OR_RETURN(const auto floats, node.Numbers(i));
   return floats[0];
 }
 
+// Bounds that are computed, or of a type that a float does not hold.
+MaybeValue ClipBetween(OnnxNode& node) {
+  ValueId y = *node.input(0);
+  for (const std::size_t i : {std::size_t{1}, std::size_t{2}}) {
+    if (!node.input(i)) continue;
+    if (ElementCount(node.shape(i)) != 1) {
+      return absl::InvalidArgumentError(
+          absl::StrFormat("input %d has shape %s, want a scalar", i, FormatShape(node.shape(i))));
+    }
+    SLUICE_ASSIGN_OR_RETURN(const ValueId bound, node.EmitReshape(*node.input(i), {}));
+    const auto kind = i == 1 ? Binary::Kind::kMaximum : Binary::Kind::kMinimum;
+    SLUICE_ASSIGN_OR_RETURN(y, node.EmitBinary(kind, y, bound));
+  }
+  return y;
+}
+
 MaybeValue Clip(OnnxNode& node) {
-  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  const auto computed = [&](std::size_t i) { return node.input(i) && !node.IsConstant(i); };
+  if (node.opset() >= 11 && (node.at(0).type != DataType::kFloat32 || computed(1) || computed(2))) {
+    return ClipBetween(node);
+  }
   SLUICE_ASSIGN_OR_RETURN(const float low, Bound(node, 1, "min", -kInfinity));
   SLUICE_ASSIGN_OR_RETURN(const float high, Bound(node, 2, "max", kInfinity));
   if (low == 0 && high == kInfinity) return node.EmitUnary({.kind = Kind::kRelu}, *node.input(0));
   return node.EmitUnary({.kind = Kind::kClip, .alpha = low, .beta = high}, *node.input(0));
+}
+
+// max(x, 0) + min(alpha * (exp(x / alpha) - 1), 0)
+MaybeValue Celu(OnnxNode& node) {
+  const float alpha = node.Float("alpha", 1);
+  if (!(alpha > 0)) {
+    return absl::UnimplementedError(absl::StrFormat("alpha is %g, want a positive one", alpha));
+  }
+  const ValueId x = *node.input(0);
+  if (alpha == 1) return node.EmitUnary({.kind = Kind::kElu, .alpha = 1}, x);
+  SLUICE_ASSIGN_OR_RETURN(const ValueId scaled,
+                          node.EmitUnary({.kind = Kind::kLinear, .alpha = 1 / alpha}, x));
+  SLUICE_ASSIGN_OR_RETURN(const ValueId elu,
+                          node.EmitUnary({.kind = Kind::kElu, .alpha = 1}, scaled));
+  return node.EmitUnary({.kind = Kind::kLinear, .alpha = alpha}, elu);
+}
+
+MaybeValue Shrink(OnnxNode& node) {
+  return node.EmitUnary(
+      {.kind = Kind::kShrink, .alpha = node.Float("lambd", 0.5f), .beta = node.Float("bias", 0)},
+      *node.input(0));
 }
 
 MaybeValue Selu(OnnxNode& node) {
@@ -95,10 +129,10 @@ MaybeValue Gelu(OnnxNode& node) {
 }
 
 MaybeValue PRelu(OnnxNode& node) {
-  SLUICE_RETURN_IF_ERROR(node.NeedConstant(1));
   const ValueId x = *node.input(0);
+  const DataType type = node.at(0).type;
   ValueId slope = *node.input(1);
-  if (ElementCount(node.shape(1)) == 1) {
+  if (ElementCount(node.shape(1)) == 1 && node.IsConstant(1) && type == DataType::kFloat32) {
     SLUICE_ASSIGN_OR_RETURN(const auto slopes, node.Numbers(1));
     return node.EmitUnary({.kind = Kind::kLeakyRelu, .alpha = slopes[0]}, x);
   }
@@ -109,86 +143,57 @@ MaybeValue PRelu(OnnxNode& node) {
     SLUICE_ASSIGN_OR_RETURN(slope, node.EmitReshape(slope, shape));
   }
   SLUICE_ASSIGN_OR_RETURN(const ValueId above, node.EmitUnary({.kind = Kind::kRelu}, x));
-  SLUICE_ASSIGN_OR_RETURN(
-      const ValueId below,
-      node.EmitUnary({.kind = Kind::kClip, .alpha = -std::numeric_limits<float>::infinity()}, x));
+  ValueId below{};
+  if (IsFloat(type)) {
+    SLUICE_ASSIGN_OR_RETURN(below, node.EmitUnary({.kind = Kind::kClip, .alpha = -kInfinity}, x));
+  } else {
+    const std::int64_t nothing[] = {0};
+    const ValueId zero = node.AddConstant(type, {}, InlineConstant(PackIntegers(type, nothing)));
+    SLUICE_ASSIGN_OR_RETURN(below, node.EmitBinary(Binary::Kind::kMinimum, x, zero));
+  }
   SLUICE_ASSIGN_OR_RETURN(const ValueId sloped,
                           node.EmitBinary(Binary::Kind::kMultiply, below, slope));
   return node.EmitBinary(Binary::Kind::kAdd, above, sloped);
 }
 
-// Before opset 7 the second operand is stretched only when `broadcast` says so, and its dimensions
-// lie at `axis` of the first's.
-MaybeValue OldOperand(OnnxNode& node) {
-  const Shape a = node.shape(0), b = node.shape(1);
-  if (!node.Flag("broadcast")) {
-    if (a == b) return *node.input(1);
-    return absl::InvalidArgumentError(absl::StrFormat(
-        "shapes %s and %s differ, and broadcast is not set", FormatShape(a), FormatShape(b)));
-  }
-  if (!node.Has("axis")) return *node.input(1);
-  SLUICE_ASSIGN_OR_RETURN(const std::int64_t axis, NormalAxis(node.Int("axis", 0), a.size()));
-  const std::size_t behind = a.size() - static_cast<std::size_t>(axis);
-  if (b.size() > behind) {
-    return absl::InvalidArgumentError(absl::StrFormat("shape %s does not fit %s at axis %d",
-                                                      FormatShape(b), FormatShape(a), axis));
-  }
-  Shape shape = b;
-  shape.resize(behind, 1);
-  return node.EmitReshape(*node.input(1), shape);
+// The type that a value has in the file: what 16-bit floats were widened from.
+DataType TypeInFile(OnnxNode& node, ValueId id) {
+  const Value& value = node.graph().value(id);
+  if (value.type != DataType::kFloat32) return value.type;
+  if (value.constant != nullptr) return value.constant->widened_from().value_or(value.type);
+  const Node* producer = node.Producer(id);
+  if (producer == nullptr || !std::holds_alternative<Cast>(producer->operation)) return value.type;
+  const DataType before = node.graph().value(*producer->inputs[0]).type;
+  return IsShortFloat(before) ? before : value.type;
 }
 
-template <Binary::Kind kind>
-MaybeValue Two(OnnxNode& node) {
-  if (node.opset() >= 7) return node.EmitBinary(kind, *node.input(0), *node.input(1));
-  SLUICE_ASSIGN_OR_RETURN(const ValueId b, OldOperand(node));
-  return node.EmitBinary(kind, *node.input(0), b);
-}
-
-MaybeValue Pow(OnnxNode& node) {
-  if (node.opset() < 7) return Two<Binary::Kind::kPower>(node);
+// Rounds to a 16-bit type, where it is one, and goes on in FP32.
+MaybeValue EmitCast(OnnxNode& node, DataType type) {
   const ValueId x = *node.input(0);
-  ValueId exponent = *node.input(1);
-  if (node.at(1).type != node.at(0).type) {
-    SLUICE_ASSIGN_OR_RETURN(exponent, node.Emit(Cast{}, {exponent}, std::nullopt, node.at(0).type));
-  }
-  const Value& power = node.graph().value(exponent);
-  if (power.constant != nullptr && ElementCount(power.shape) == 1 && IsFloat(power.type) &&
-      power.shape.size() <= node.shape(0).size()) {
-    SLUICE_ASSIGN_OR_RETURN(const auto powers, ReadFloats(power));
-    if (powers[0] == 2) return node.EmitBinary(Binary::Kind::kMultiply, x, x);
-    if (powers[0] == 0.5f) return node.EmitUnary({.kind = Kind::kSqrt}, x);
-    if (powers[0] == 1) return x;
-  }
-  return node.EmitBinary(Binary::Kind::kPower, x, exponent);
+  if (type == node.at(0).type || type == TypeInFile(node, x)) return x;
+  SLUICE_ASSIGN_OR_RETURN(const ValueId y, node.Emit(Cast{}, {x}, std::nullopt, type));
+  if (!IsShortFloat(type)) return y;
+  return node.Emit(Cast{}, {y}, std::nullopt, DataType::kFloat32);
 }
 
-template <Binary::Kind kind>
-MaybeValue Several(OnnxNode& node) {
-  ValueId result = *node.input(0);
-  for (std::size_t i = 1; i < node.input_count(); ++i) {
-    if (!node.input(i)) return absl::InvalidArgumentError(absl::StrFormat("input %d is absent", i));
-    SLUICE_ASSIGN_OR_RETURN(result, node.EmitBinary(kind, result, *node.input(i)));
-  }
-  return result;
-}
-
-MaybeValue Mean(OnnxNode& node) {
-  SLUICE_ASSIGN_OR_RETURN(const ValueId sum, Several<Binary::Kind::kAdd>(node));
-  const auto count = static_cast<float>(node.input_count());
-  return node.EmitUnary({.kind = Kind::kLinear, .alpha = 1.0f / count}, sum);
+// The format's number of a type that files from before opset 6 name.
+std::int64_t TypeNumber(OnnxNode& node) {
+  if (node.opset() >= 6) return node.Int("to", 0);
+  onnx::TensorProto::DataType type = onnx::TensorProto::UNDEFINED;
+  return onnx::TensorProto::DataType_Parse(node.String("to", ""), &type) ? type : 0;
 }
 
 MaybeValue CastTo(OnnxNode& node) {
-  if (node.opset() < 6) return absl::UnimplementedError("before opset 6 the type is a string");
-  const std::int64_t to = node.Int("to", 0);
+  const std::int64_t to = TypeNumber(node);
+  SLUICE_RETURN_IF_ERROR(node.attribute_error());
   const std::optional<DataType> type = DataTypeFromOnnx(to);
   if (!type) {
     return absl::UnimplementedError(absl::StrFormat("element type %d is not supported", to));
   }
-  if (*type == node.at(0).type) return *node.input(0);
-  return node.Emit(Cast{}, {*node.input(0)}, std::nullopt, *type);
+  return EmitCast(node, *type);
 }
+
+MaybeValue CastLike(OnnxNode& node) { return EmitCast(node, TypeInFile(node, *node.input(1))); }
 
 constexpr OnnxOperator kOperators[] = {
     {"Relu", 1, 1, Plain<Kind::kRelu>},
@@ -214,16 +219,24 @@ constexpr OnnxOperator kOperators[] = {
     {"Softsign", 1, 1, Softsign},
     {"Gelu", 1, 1, Gelu},
     {"PRelu", 2, 2, PRelu},
-    {"Add", 2, 2, Two<Binary::Kind::kAdd>},
-    {"Sub", 2, 2, Two<Binary::Kind::kSubtract>},
-    {"Mul", 2, 2, Two<Binary::Kind::kMultiply>},
-    {"Div", 2, 2, Two<Binary::Kind::kDivide>},
-    {"Pow", 2, 2, Pow},
-    {"Max", 1, SIZE_MAX, Several<Binary::Kind::kMaximum>},
-    {"Min", 1, SIZE_MAX, Several<Binary::Kind::kMinimum>},
-    {"Sum", 1, SIZE_MAX, Several<Binary::Kind::kAdd>},
-    {"Mean", 1, SIZE_MAX, Mean},
+    {"Sin", 1, 1, Plain<Kind::kSin>},
+    {"Cos", 1, 1, Plain<Kind::kCos>},
+    {"Tan", 1, 1, Plain<Kind::kTan>},
+    {"Asin", 1, 1, Plain<Kind::kAsin>},
+    {"Acos", 1, 1, Plain<Kind::kAcos>},
+    {"Atan", 1, 1, Plain<Kind::kAtan>},
+    {"Sinh", 1, 1, Plain<Kind::kSinh>},
+    {"Cosh", 1, 1, Plain<Kind::kCosh>},
+    {"Asinh", 1, 1, Plain<Kind::kAsinh>},
+    {"Acosh", 1, 1, Plain<Kind::kAcosh>},
+    {"Atanh", 1, 1, Plain<Kind::kAtanh>},
+    {"Round", 1, 1, Plain<Kind::kRound>},
+    {"Sign", 1, 1, Plain<Kind::kSign>},
+    {"ThresholdedRelu", 1, 1, WithAlpha<Kind::kThresholdedRelu>},
+    {"Shrink", 1, 1, Shrink},
+    {"Celu", 1, 1, Celu},
     {"Cast", 1, 1, CastTo},
+    {"CastLike", 2, 2, CastLike},
 };
 
 }  // namespace

@@ -46,7 +46,8 @@ absl::StatusOr<std::optional<ValueId>> AsBias(OnnxNode& node, std::size_t i, flo
     SLUICE_ASSIGN_OR_RETURN(const ValueId bias, node.EmitReshape(*node.input(i), {columns}));
     return bias;
   }
-  if (!IsFloat(c.type) || SizeOf(c.type) * static_cast<std::uint64_t>(columns) > kMaxVector) {
+  if (c.type != DataType::kFloat32 ||
+      SizeOf(c.type) * static_cast<std::uint64_t>(columns) > kMaxVector) {
     return std::nullopt;
   }
   SLUICE_ASSIGN_OR_RETURN(std::vector<float> elements, ReadFloats(c));
@@ -72,10 +73,34 @@ absl::Status NeedMatrices(OnnxNode& node) {
                                                     FormatShape(node.shape(1))));
 }
 
+MaybeValue EmitCast(OnnxNode& node, ValueId x, DataType type) {
+  return node.Emit(Cast{}, {x}, std::nullopt, type);
+}
+
+// Integers, whose product and C are multiplied by fractions in FP64.
+MaybeValue IntegerGemm(OnnxNode& node, float alpha, float beta) {
+  const DataType type = node.at(0).type;
+  SLUICE_ASSIGN_OR_RETURN(ValueId y, node.Emit(MatMul{.transposed_a = node.Flag("transA"),
+                                                      .transposed_b = node.Flag("transB")},
+                                               {node.input(0), node.input(1)}));
+  if (alpha != 1 || (node.input(2) && beta != 1 && beta != 0)) {
+    SLUICE_ASSIGN_OR_RETURN(y, EmitCast(node, y, DataType::kFloat64));
+    SLUICE_ASSIGN_OR_RETURN(y, node.EmitUnary({.kind = Unary::Kind::kLinear, .alpha = alpha}, y));
+    if (node.input(2) && beta != 0) {
+      SLUICE_ASSIGN_OR_RETURN(ValueId c, EmitCast(node, *node.input(2), DataType::kFloat64));
+      SLUICE_ASSIGN_OR_RETURN(c, node.EmitUnary({.kind = Unary::Kind::kLinear, .alpha = beta}, c));
+      SLUICE_ASSIGN_OR_RETURN(y, node.EmitBinary(Binary::Kind::kAdd, y, c));
+    }
+    return EmitCast(node, y, type);
+  }
+  return AddScaled(node, y, 2, beta);
+}
+
 // alpha * A * B + beta * C.
 MaybeValue Gemm(OnnxNode& node) {
   SLUICE_RETURN_IF_ERROR(NeedMatrices(node));
   const float alpha = node.Float("alpha", 1), beta = node.Float("beta", 1);
+  if (IsInteger(node.at(0).type)) return IntegerGemm(node, alpha, beta);
   ValueId a = *node.input(0);
   const bool transposed_a = node.Flag("transA");
   const Matrix b = LookThroughTranspose(node, *node.input(1), node.Flag("transB"));
@@ -94,8 +119,8 @@ MaybeValue Gemm(OnnxNode& node) {
   std::vector<std::optional<ValueId>> inputs = {a, b.value, bias};
   if (alpha != 1) {
     const DataType type = node.graph().value(b.value).type;
-    if (!IsFloat(type) || SizeOf(type) * static_cast<std::uint64_t>(columns) > kMaxVector) {
-      return absl::UnimplementedError("alpha is not supported for this type or width");
+    if (SizeOf(type) * static_cast<std::uint64_t>(columns) > kMaxVector) {
+      return absl::UnimplementedError("alpha is not supported for this width");
     }
     const std::vector<float> scale(static_cast<std::size_t>(columns), alpha);
     inputs.emplace_back(node.AddFloats(type, {columns}, scale));

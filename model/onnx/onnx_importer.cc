@@ -83,6 +83,8 @@ class Importer {
   absl::Status Bind(OnnxNode& node, std::size_t values_before, ValueId first);
   absl::StatusOr<ValueId> Own(OnnxNode& node, std::size_t values_before, ValueId id);
   absl::Status ReadOutputs();
+  ValueId Convert(ValueId id, DataType type);
+  ValueId Rounded(const onnx::ValueInfoProto& output, ValueId id);
   absl::Status Missing() const;
   std::string Versioned(const onnx::NodeProto& node) const;
 
@@ -170,6 +172,30 @@ void Importer::ListUnknownOperators() {
   }
 }
 
+ValueId Importer::Convert(ValueId id, DataType type) {
+  const Value& x = graph_.value(id);
+  Value y{.name = absl::StrFormat("%s as %s", x.name, ProtocolName(type)),
+          .type = type,
+          .shape = x.shape,
+          .constant = nullptr,
+          .dynamic = x.dynamic};
+  const ValueId converted = graph_.Add(std::move(y));
+  graph_.nodes.push_back(
+      {.name = {}, .source_op = "Cast", .operation = Cast{}, .inputs = {id}, .output = converted});
+  return converted;
+}
+
+// An output of 16-bit floats, which was computed in FP32.
+ValueId Importer::Rounded(const onnx::ValueInfoProto& output, ValueId id) {
+  const std::optional<DataType> type = DataTypeFromOnnx(output.type().tensor_type().elem_type());
+  if (!type || !IsShortFloat(*type) || graph_.value(id).type != DataType::kFloat32) return id;
+  const ValueId rounded = Convert(id, *type);
+  graph_.value(id).name += " in FP32";
+  graph_.value(rounded).name = output.name();
+  values_[output.name()] = rounded;
+  return rounded;
+}
+
 absl::Status Importer::ReadInputs() {
   std::vector<const onnx::ValueInfoProto*> inputs;
   for (const onnx::ValueInfoProto& input : file_.input()) {
@@ -192,7 +218,8 @@ absl::Status Importer::ReadInputs() {
     }
     const ValueId id = graph_.Add(*std::move(value));
     graph_.inputs.push_back(id);
-    values_.emplace(input.name(), id);
+    const bool widens = IsShortFloat(graph_.value(id).type);
+    values_.emplace(input.name(), widens ? Convert(id, DataType::kFloat32) : id);
   }
   return absl::OkStatus();
 }
@@ -210,6 +237,7 @@ absl::Status Importer::ReadInitializers() {
       continue;
     }
     SLUICE_RETURN_IF_ERROR(value.status());
+    Widen(*value);
     values_.emplace(tensor.name(), graph_.Add(*std::move(value)));
   }
   return absl::OkStatus();
@@ -320,7 +348,7 @@ absl::Status Importer::ReadOutputs() {
       return absl::InvalidArgumentError(
           absl::StrFormat("output \"%s\" is not computed by any node", output.name()));
     }
-    graph_.outputs.push_back(found->second);
+    graph_.outputs.push_back(Rounded(output, found->second));
   }
   return absl::OkStatus();
 }

@@ -73,9 +73,11 @@ absl::StatusOr<Value> OnnxNode::Tensor(std::string_view name) {
   int slot = 0;
   while (slot < proto_.attribute_size() && &proto_.attribute(slot) != attribute) ++slot;
   const auto found = context_.structure.attributes.find({index_, slot});
-  return context_.tensors.Read(attribute->t(), found == context_.structure.attributes.end()
-                                                   ? TensorContents{}
-                                                   : found->second);
+  const TensorContents contents =
+      found == context_.structure.attributes.end() ? TensorContents{} : found->second;
+  SLUICE_ASSIGN_OR_RETURN(Value value, context_.tensors.Read(attribute->t(), contents));
+  Widen(value);
+  return value;
 }
 
 absl::Status OnnxNode::NeedConstant(std::size_t i) const {
@@ -130,6 +132,10 @@ MaybeValue OnnxNode::Emit(Operation operation, std::vector<std::optional<ValueId
   output.name = absl::StrFormat("%s#%d", proto_.output_size() > 0 ? proto_.output(0) : "",
                                 graph.values.size());
   output.type = type.value_or(values[0]->type);
+  // Nothing but a conversion makes 16-bit floats.
+  if (IsShortFloat(output.type) && !std::holds_alternative<Cast>(operation)) {
+    output.type = DataType::kFloat32;
+  }
   output.shape = follows ? *follows : shape.value_or(Shape{});
   SLUICE_ASSIGN_OR_RETURN(output.dynamic, DynamicDimOf(operation, values, output.shape));
   const Bytes size = TensorBytes(output.type, output.shape);
@@ -155,10 +161,12 @@ MaybeValue OnnxNode::Emit(Operation operation, std::vector<std::optional<ValueId
 
 ValueId OnnxNode::AddConstant(DataType type, Shape shape,
                               std::shared_ptr<const Constant> constant) {
-  return graph().Add({.name = absl::StrFormat("%s#%d", proto_.name(), graph().values.size()),
-                      .type = type,
-                      .shape = std::move(shape),
-                      .constant = std::move(constant)});
+  Value value{.name = absl::StrFormat("%s#%d", proto_.name(), graph().values.size()),
+              .type = type,
+              .shape = std::move(shape),
+              .constant = std::move(constant)};
+  Widen(value);
+  return graph().Add(std::move(value));
 }
 
 ValueId OnnxNode::AddFloats(DataType type, Shape shape, std::span<const float> elements) {

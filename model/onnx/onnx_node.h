@@ -144,16 +144,23 @@ struct OnnxOperator {
   Translate translate;
 };
 
+// Input 1 as it broadcasts to input 0. Before opset 7 it is stretched only when `broadcast` says
+// so, and its dimensions lie at `axis` of the first's.
+MaybeValue SecondOperand(OnnxNode& node);
+
 // Every operator of the standard domain that is known.
 std::span<const OnnxOperator> KnownOperators();
 // Those of the domain com.microsoft, which exporters and ONNX Runtime's optimiser emit.
 std::span<const OnnxOperator> KnownContribOperators();
 
 // The same by what they are about; onnx_operators.cc puts them together.
-std::span<const OnnxOperator> ElementwiseOperators();
+std::span<const OnnxOperator> ElementwiseOperators();  // Of one operand.
+std::span<const OnnxOperator> ArithmeticOperators();
+std::span<const OnnxOperator> LogicOperators();
 std::span<const OnnxOperator> WindowOperators();  // Convolutions and pools.
 std::span<const OnnxOperator> MatrixOperators();
-std::span<const OnnxOperator> NormOperators();  // Softmax, reductions.
+std::span<const OnnxOperator> NormOperators();  // Softmax and its like.
+std::span<const OnnxOperator> ReductionOperators();
 std::span<const OnnxOperator> NormalizationOperators();
 std::span<const OnnxOperator> MovementOperators();  // Reshape, slice, concat and their like.
 std::span<const OnnxOperator> ConstantOperators();  // Constant, Shape, Range and their like.

@@ -209,6 +209,12 @@ absl::StatusOr<Value> OnnxTensors::Read(const TensorProto& tensor, const TensorC
   return value;
 }
 
+void Widen(Value& constant) {
+  if (!IsShortFloat(constant.type)) return;
+  constant.constant = WidenedConstant(std::move(constant.constant), constant.type);
+  constant.type = DataType::kFloat32;
+}
+
 OnnxTensors::MaybeConstant OnnxTensors::InFile(const TensorContents& contents, const Value& value) {
   const Bytes size = TensorBytes(value.type, value.shape);
   if (contents.field == TensorProto::kRawDataFieldNumber) {

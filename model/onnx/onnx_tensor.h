@@ -26,6 +26,11 @@ namespace sluice {
 // The element type of the format's number; nullopt for strings, complex numbers and the like.
 std::optional<DataType> DataTypeFromOnnx(std::int64_t type);
 
+// Networks in 16-bit floating point are computed in FP32: only inputs, outputs and what an explicit
+// Cast rounds to have those types in an imported graph. Constants stay as they are in the file, and
+// are widened as they are read.
+void Widen(Value& constant);
+
 // Threads: one at a time.
 class OnnxTensors {
  public:

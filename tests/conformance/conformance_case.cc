@@ -83,8 +83,7 @@ bool IsExpandedLoss(const onnx::GraphProto& graph) {
 }
 
 ConformanceClass ClassOf(const onnx::GraphProto& graph) {
-  ConformanceClass kind =
-      IsExpandedLoss(graph) ? ConformanceClass::kLoss : ConformanceClass::kCore;
+  ConformanceClass kind = IsExpandedLoss(graph) ? ConformanceClass::kLoss : ConformanceClass::kCore;
   ForEachNode(graph, [&](const onnx::NodeProto& node) {
     for (const ClassOfOperators& each : Classes()) {
       if (each.operators.contains(node.op_type())) kind = each.kind;

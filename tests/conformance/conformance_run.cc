@@ -14,6 +14,7 @@
 #include "base/check.h"
 #include "base/status_macros.h"
 #include "engine/testing/program_runner.h"
+#include "model/element_cast.h"
 #include "model/host_tensor.h"
 #include "model/onnx/onnx_importer.h"
 #include "model/rewrite.h"
@@ -32,29 +33,11 @@ std::vector<std::byte> Contents(const Value& value) {
   return bytes;
 }
 
-absl::StatusOr<std::vector<double>> AsDoubles(DataType type, std::span<const std::byte> bytes) {
-  Value value;
-  value.name = "output";
-  value.type = type;
-  const auto width = static_cast<std::size_t>(SizeOf(type).count());
-  const std::size_t count = bytes.size() / width;
-  std::vector<double> numbers(count);
-  if (type == DataType::kFloat64) {
-    std::memcpy(numbers.data(), bytes.data(), bytes.size());
-    return numbers;
-  }
-  if (type == DataType::kFloat32) {
-    for (std::size_t i = 0; i < count; ++i) {
-      float number = 0;
-      std::memcpy(&number, bytes.data() + i * width, width);
-      numbers[i] = double{number};
-    }
-    return numbers;
-  }
-  value.shape = {static_cast<std::int64_t>(count)};
-  value.constant = InlineConstant({bytes.begin(), bytes.end()});
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<float> floats, ReadFloats(value));
-  return std::vector<double>(floats.begin(), floats.end());
+std::vector<double> AsDoubles(DataType type, std::span<const std::byte> bytes) {
+  std::vector<double> numbers(bytes.size() / static_cast<std::size_t>(SizeOf(type).count()));
+  CastLoopFor(type, DataType::kFloat64)(bytes.data(), reinterpret_cast<std::byte*>(numbers.data()),
+                                        numbers.size());
+  return numbers;
 }
 
 bool Close(double found, double wanted) {
@@ -78,8 +61,7 @@ absl::Status Compare(const Value& wanted, DataType type, const Shape& shape,
     }
     return absl::DataLossError(absl::StrFormat("output \"%s\" has other elements", wanted.name));
   }
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<double> a, AsDoubles(type, found));
-  SLUICE_ASSIGN_OR_RETURN(const std::vector<double> b, AsDoubles(type, want));
+  const std::vector<double> a = AsDoubles(type, found), b = AsDoubles(type, want);
   for (std::size_t i = 0; i < b.size(); ++i) {
     if (Close(a[i], b[i])) continue;
     return absl::DataLossError(
