@@ -98,8 +98,8 @@ class Program {
   // Fails: DATA_LOSS when the model file cannot be read or has changed.
   virtual absl::Status Pack(ExtentIndex extent, std::span<std::byte> into) = 0;
 
-  // Writes the scales that a run of an extent was multiplied by: of channel p / group * period +
-  // p % period where the run's channels say so of float p, 1 where the channel is filling.
+  // Writes the scales that a run of an extent was multiplied by, by slot of its channels; 1 where
+  // a slot is filling.
   // Requires: that run is scaled and has channels; one place in `into` for each.
   // Fails: as Pack.
   virtual absl::Status ReadScale(ExtentIndex extent, std::size_t run, std::span<float> into);

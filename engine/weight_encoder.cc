@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "absl/strings/str_format.h"
 #include "base/check.h"
 #include "base/status_macros.h"
 
@@ -242,6 +243,13 @@ void WeightErrorSums::Add(const WeightErrorSums& other) {
 
 WeightError WeightErrorSums::error() const {
   return {.largest = largest, .rms = squares > 0 ? std::sqrt(error_squares / squares) : 0};
+}
+
+std::string ErrorText(const WeightError& error) {
+  if (error.largest == 0) return "none was changed";
+  return absl::StrFormat(
+      "storing changed them by %.3g %% (root mean square), one by %.3g %% of its channel's largest",
+      100 * error.rms, 100 * error.largest);
 }
 
 std::span<std::byte> StoredPages(std::span<std::byte> pages, const PackedExtent& packed) {

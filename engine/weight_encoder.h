@@ -11,7 +11,9 @@
 #define SLUICE_ENGINE_WEIGHT_ENCODER_H_
 
 #include <cstddef>
+#include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "absl/status/statusor.h"
@@ -27,6 +29,9 @@ struct WeightError {
   double largest = 0;  // Of one weight, relative to the largest magnitude in its channel.
   double rms = 0;      // Root of the sum of squares, relative to that of the weights.
 };
+
+// "none was changed", or what they are off by.
+std::string ErrorText(const WeightError& error);
 
 // Sums, so that extents add up.
 struct WeightErrorSums {

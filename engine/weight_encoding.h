@@ -47,9 +47,9 @@ enum class WeightStorage : std::uint8_t {
 std::string_view Name(WeightStorage storage);  // "as_is", "fp16", "bf16", "int8".
 std::optional<WeightStorage> WeightStorageFromName(std::string_view name);
 
-// Where the channels of packed floats are: float p of a run belongs to the channel
-// p / group * period + p % period. Blocks of 16 output channels have the period 16, and a group is
-// one block; rows of a matrix [N, K] the period 1 and groups of K.
+// Where the channels of packed floats are: all floats p of a run that have the same slot
+// p / group * period + p % period belong to one channel. Blocks of 16 output channels have the
+// period 16, and a group is one block; rows of a matrix [N, K] the period 1 and groups of K.
 struct ChannelMap {
   std::uint64_t group = 0;  // A multiple of the period. Zero: the channels are not known.
   std::uint32_t period = 0;

@@ -40,9 +40,9 @@ bool AsSoonAs(const StreamPlan& plan, Duration best) {
 class ResidentSearch {
  public:
   ResidentSearch(std::span<const StepCost> steps, std::span<const Bytes> extents,
-                 const ReadCost& read, Bytes memory)
+                 const ReadCost& read, Bytes memory, std::span<const Bytes> reads)
       : extents_(extents),
-        simulation_(steps, extents, read),
+        simulation_(steps, extents, read, reads),
         read_(read),
         memory_(memory),
         total_(Total(extents)) {}
@@ -232,10 +232,11 @@ class ResidentSearch {
 }  // namespace
 
 StreamPlan SimulateStream(std::span<const StepCost> steps, std::span<const Bytes> extents,
-                          const ReadCost& read, std::vector<bool> resident, Bytes ring) {
+                          const ReadCost& read, std::vector<bool> resident, Bytes ring,
+                          std::span<const Bytes> reads) {
   SLUICE_CHECK(resident.size() == extents.size());
   const StreamSimulation::Outcome outcome =
-      StreamSimulation(steps, extents, read).Run(resident, ring);
+      StreamSimulation(steps, extents, read, reads).Run(resident, ring);
   StreamPlan plan{.resident = std::move(resident),
                   .resident_bytes = {},
                   .ring = ring,
@@ -249,12 +250,13 @@ StreamPlan SimulateStream(std::span<const StepCost> steps, std::span<const Bytes
 
 std::optional<StreamPlan> ChooseResidents(std::span<const StepCost> steps,
                                           std::span<const Bytes> extents, const ReadCost& read,
-                                          Bytes memory) {
+                                          Bytes memory, std::span<const Bytes> reads) {
   if (memory < MinimumStreamMemory(extents)) return std::nullopt;
   if (Total(extents) <= memory) {
-    return SimulateStream(steps, extents, read, std::vector<bool>(extents.size(), true), Bytes());
+    return SimulateStream(steps, extents, read, std::vector<bool>(extents.size(), true), Bytes(),
+                          reads);
   }
-  return ResidentSearch(steps, extents, read, memory).Run();
+  return ResidentSearch(steps, extents, read, memory, reads).Run();
 }
 
 Bytes MinimumStreamMemory(std::span<const Bytes> extents) {

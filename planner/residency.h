@@ -33,7 +33,7 @@ struct StepCost {
 
 struct ReadCost {
   Duration latency{};               // Of one read.
-  double bytes_per_second = 1.0e9;  // Reading and verifying, sustained. Above zero.
+  double bytes_per_second = 1.0e9;  // Read, verified and widened, sustained. Above zero.
 };
 
 struct StreamPlan {
@@ -47,15 +47,18 @@ struct StreamPlan {
 // Simulates one inference. An extent occupies ring bytes from the issue of its read until its last
 // step has finished; the ring is first-in first-out and an extent never wraps around its end.
 // Requires: ring >= largest streamed extent.
+// `reads`: bytes of each extent's read, where weights are stored narrower than in memory; empty: as
+// many as the extent has.
 StreamPlan SimulateStream(std::span<const StepCost> steps, std::span<const Bytes> extents,
-                          const ReadCost& read, std::vector<bool> resident, Bytes ring);
+                          const ReadCost& read, std::vector<bool> resident, Bytes ring,
+                          std::span<const Bytes> reads = {});
 
 // Spends `memory` on resident extents and on the ring. Everything resident when it all fits. Of
 // plans whose latency is within 1 % of the best that is found, the one that reads least.
 // Fails: nullopt when `memory` is below MinimumStreamMemory(extents).
 std::optional<StreamPlan> ChooseResidents(std::span<const StepCost> steps,
                                           std::span<const Bytes> extents, const ReadCost& read,
-                                          Bytes memory);
+                                          Bytes memory, std::span<const Bytes> reads = {});
 
 // The least memory that runs: the largest extent, once.
 Bytes MinimumStreamMemory(std::span<const Bytes> extents);

@@ -24,15 +24,16 @@ Duration ReadLatency(const ReadCost& read) {
 }
 
 StreamSimulation::StreamSimulation(std::span<const StepCost> steps, std::span<const Bytes> extents,
-                                   const ReadCost& read)
+                                   const ReadCost& read, std::span<const Bytes> reads)
     : extents_(extents),
       stages_(extents.size()),
       latency_(ReadLatency(read)),
       ring_(Bytes()),
       freed_(extents.size()) {
   SLUICE_CHECK(read.bytes_per_second > 0);
+  SLUICE_CHECK(reads.empty() || reads.size() == extents.size());
   for (std::size_t i = 0; i < extents.size(); ++i) {
-    stages_[i].transfer = TransferTime(extents[i], read);
+    stages_[i].transfer = TransferTime(reads.empty() ? extents[i] : reads[i], read);
   }
   std::optional<std::size_t> last;
   for (const StepCost& step : steps) {

@@ -33,9 +33,9 @@ class StreamSimulation {
   };
 
   // Owns: borrows `extents`, which outlive it.
-  // Requires: as residency.h says of steps and extents.
+  // Requires: as residency.h says of steps, extents and reads.
   StreamSimulation(std::span<const StepCost> steps, std::span<const Bytes> extents,
-                   const ReadCost& read);
+                   const ReadCost& read, std::span<const Bytes> reads = {});
 
   // Requires: ring >= largest extent that is not resident. Cost: O(extents).
   Outcome Run(const std::vector<bool>& resident, Bytes ring);

@@ -43,9 +43,11 @@ Bytes RequestMemory(std::span<const Bytes> inputs, std::span<const Bytes> output
 }
 
 ModelDemand DemandOf(const ModelConfig& model, std::span<const StepCost> steps,
-                     std::span<const Bytes> extents, Bytes activations) {
+                     std::span<const Bytes> extents, Bytes activations,
+                     std::span<const Bytes> reads) {
   return {.steps = steps,
           .extents = extents,
+          .reads = reads,
           .activations = activations,
           .weight = 1.0 / model.priority,
           .all_resident = model.pipeline == ModelConfig::Pipeline::kResident,

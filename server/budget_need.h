@@ -25,9 +25,10 @@ namespace sluice {
 // are an answer and its message.
 Bytes RequestMemory(std::span<const Bytes> inputs, std::span<const Bytes> outputs);
 
-// What the model asks of the split; borrows `steps` and `extents`.
+// What the model asks of the split; borrows the spans.
 ModelDemand DemandOf(const ModelConfig& model, std::span<const StepCost> steps,
-                     std::span<const Bytes> extents, Bytes activations);
+                     std::span<const Bytes> extents, Bytes activations,
+                     std::span<const Bytes> reads = {});
 
 // Room for requests in flight: one of the largest model always, and up to four where that costs
 // little of the budget.

@@ -34,6 +34,7 @@ absl::StatusOr<CompiledModel> CompileModel(const Config& config, const ModelConf
   SLUICE_ASSIGN_OR_RETURN(std::unique_ptr<LoadedModel> loaded, LoadModel(model, context));
   compiled.package = loaded->streamed->package().path();
   compiled.file_size = loaded->streamed->package().file_size();
+  compiled.weight_error = loaded->streamed->package().weight_error();
   absl::Status tested;
   parts.team->Run([&] {
     tested = RunSelfTest(*parts.executor, *loaded->streamed);

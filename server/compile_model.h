@@ -10,6 +10,7 @@
 
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
+#include "engine/weight_encoder.h"
 #include "server/config.h"
 
 namespace sluice {
@@ -17,7 +18,8 @@ namespace sluice {
 struct CompiledModel {
   std::filesystem::path package;
   Bytes file_size;
-  bool packed = false;  // False: it was there already, and its self-test passed.
+  WeightError weight_error;  // What `weights` changed.
+  bool packed = false;       // False: it was there already, and its self-test passed.
 };
 
 // Loads the model as a daemon of this configuration would, which packs it into cache_dir and runs

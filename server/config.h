@@ -16,6 +16,7 @@
 #include "absl/status/statusor.h"
 #include "base/bytes.h"
 #include "base/clock.h"
+#include "engine/weight_encoding.h"
 
 namespace sluice {
 
@@ -30,6 +31,7 @@ struct ModelConfig {
   std::filesystem::path root;  // Where model and external data must lie; empty: see ImportOptions.
   std::map<std::string, std::int64_t> dims;
   Pipeline pipeline = Pipeline::kAsynchronous;
+  WeightStorage weights = WeightStorage::kAsIs;
   std::optional<Bytes> max_resident;  // Most of its weights that stay in memory; the rest streams.
   int priority = 2;                   // 1 is highest.
   std::optional<Duration> deadline;   // For requests that bring none.

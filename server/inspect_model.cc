@@ -47,6 +47,9 @@ ModelPlan PlanOf(const Config& config, const ModelConfig& model, const PreparedM
     extents.push_back(AlignUp(extent.size, kPageSize));
     plan.largest_extent = std::max(plan.largest_extent, extents.back());
   }
+  for (const Bytes size : PlanStored(program, model.weights).sizes) {
+    plan.stored += AlignUp(size, kPageSize);
+  }
   plan.extents = extents.size();
   plan.weights = Sum(extents);
   for (const StepInfo& step : program.steps()) plan.macs += step.macs;

@@ -27,6 +27,7 @@ struct ModelPlan {
   std::size_t steps = 0, extents = 0;
   Bytes file_weights;       // Constants that the network reads, in the file's own form.
   Bytes weights;            // Packed, whole pages.
+  Bytes stored;             // The same as the disk will have them.
   Bytes largest_extent;     // The smallest ring.
   std::uint64_t macs = 0;   // Multiply-accumulate operations of one inference.
   Bytes activations;        // Height of the offset plan.

@@ -44,8 +44,11 @@ std::string Exact(Bytes bytes) {
 
 void AddPlan(const ModelPlan& plan, std::string& text) {
   AddLine("weights",
-          absl::StrFormat("%s in the file, %s packed", FormatBytes(plan.file_weights),
-                          FormatBytes(plan.weights)),
+          absl::StrFormat("%s in the file, %s packed%s", FormatBytes(plan.file_weights),
+                          FormatBytes(plan.weights),
+                          plan.stored == plan.weights
+                              ? ""
+                              : absl::StrFormat(", %s on the disk", FormatBytes(plan.stored))),
           text);
   AddLine("largest extent", FormatBytes(plan.largest_extent), text);
   AddLine("multiply-accumulates", absl::StrFormat("%.3f G", static_cast<double>(plan.macs) / 1e9),
@@ -76,6 +79,7 @@ Json PortsJson(std::span<const OnnxPort> file, std::span<const PortInfo> here) {
 Json PlanJson(const ModelPlan& plan) {
   return {{"file_weight_bytes", plan.file_weights.count()},
           {"weight_bytes", plan.weights.count()},
+          {"stored_weight_bytes", plan.stored.count()},
           {"largest_extent_bytes", plan.largest_extent.count()},
           {"macs", plan.macs},
           {"steps", plan.steps},

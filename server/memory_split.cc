@@ -40,7 +40,7 @@ Bytes LeastArena(std::span<const ModelDemand> models) {
 
 StreamPlan AllResident(const ModelDemand& model, const ReadCost& read) {
   return SimulateStream(model.steps, model.extents, read,
-                        std::vector<bool>(model.extents.size(), true), Bytes());
+                        std::vector<bool>(model.extents.size(), true), Bytes(), model.reads);
 }
 
 // Makes further extents resident, the first ones that fit, with what is left of `share`.
@@ -61,7 +61,8 @@ StreamPlan ChooseWithin(const ModelDemand& model, const ReadCost& read, Bytes sh
   Bytes resident_bytes;
   constexpr int kTries = 4;
   for (int i = 0; i < kTries && memory >= least; ++i) {
-    std::optional<StreamPlan> plan = ChooseResidents(model.steps, model.extents, read, memory);
+    std::optional<StreamPlan> plan =
+        ChooseResidents(model.steps, model.extents, read, memory, model.reads);
     if (!plan) break;
     if (plan->resident_bytes <= share) {
       resident_bytes = plan->resident_bytes;
@@ -75,7 +76,8 @@ StreamPlan ChooseWithin(const ModelDemand& model, const ReadCost& read, Bytes sh
   chosen.resident_bytes = resident_bytes;
   FillUp(model, share, chosen);
   if (chosen.resident_bytes == Sum(model.extents)) return AllResident(model, read);
-  return SimulateStream(model.steps, model.extents, read, std::move(chosen.resident), ring);
+  return SimulateStream(model.steps, model.extents, read, std::move(chosen.resident), ring,
+                        model.reads);
 }
 
 StreamPlan PlanModel(const ModelDemand& model, const ReadCost& read, Bytes share, Bytes ring) {

@@ -24,6 +24,7 @@ namespace sluice {
 struct ModelDemand {
   std::span<const StepCost> steps;
   std::span<const Bytes> extents;      // Whole pages.
+  std::span<const Bytes> reads = {};   // What reading each takes from the disk: residency.h.
   Bytes activations;                   // Height of their plan.
   double weight = 1;                   // How much its latency counts. Above zero.
   bool all_resident = false;           // Nothing of it may stream.

@@ -189,6 +189,11 @@ void SetModel(const ModelStatus& model, Families& families) {
                ToDouble(model.statistics->loads_failed));
   if (!HasBeenUsed(model)) return;
   families.Set(Metric::kModelWeights, labels, ToDouble(model.weights));
+  families.Set(Metric::kModelStored, labels, ToDouble(model.stored));
+  families.Set(Metric::kModelWeightError, {model.name, model.version, "rms"},
+               model.weight_error.rms);
+  families.Set(Metric::kModelWeightError, {model.name, model.version, "largest"},
+               model.weight_error.largest);
   families.Set(Metric::kModelResident, labels, ToDouble(model.resident));
   families.Set(Metric::kModelActivations, labels, ToDouble(model.activations));
   families.Set(Metric::kModelRing, labels, ToDouble(model.ring));

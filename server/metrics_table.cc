@@ -64,7 +64,12 @@ constexpr MetricRow kTable[] = {
     {Metric::kModelState, "sluice_model_state", kGauge, "0 or 1", "model, version, state",
      "1 for the state that the model is in"},
     {Metric::kModelWeights, "sluice_model_weight_bytes", kGauge, "bytes", kModel,
-     "All packed weights of the model"},
+     "All packed weights of the model, as they lie in memory"},
+    {Metric::kModelStored, "sluice_model_stored_weight_bytes", kGauge, "bytes", kModel,
+     "All packed weights of the model, as the disk has them"},
+    {Metric::kModelWeightError, "sluice_model_weight_error_ratio", kGauge, "ratio",
+     "model, version, measure",
+     "What the model's `weights` key changed its weights by when they were packed"},
     {Metric::kModelResident, "sluice_model_resident_bytes", kGauge, "bytes", kModel,
      "Packed weights that stay in memory"},
     {Metric::kModelActivations, "sluice_model_activation_bytes", kGauge, "bytes", kModel,
@@ -167,6 +172,8 @@ std::string MetricsPage() {
       "`UNAVAILABLE`; `result` is `ok` or `failed`;\n`line` is a line of the memory ledger: "
       "`base`,\n`headroom`, `receive`, `arena`, `weights`, `kernels`, `metadata`, `requests` or "
       "`import`.\n"
+      "`measure` is `rms` (root of the mean square, relative to that of the weights) or `largest` "
+      "(of one weight,\nrelative to the largest in its channel).\n"
       "`resource` is `cpu`, `io` or `memory`.\n"
       "Known values start at 0. A model that was never ready or asked has its state and loads "
       "alone. No label carries\na client's text.\n";

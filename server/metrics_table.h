@@ -44,6 +44,8 @@ enum class Metric : std::uint8_t {
   kModels,
   kModelState,
   kModelWeights,
+  kModelStored,
+  kModelWeightError,
   kModelResident,
   kModelActivations,
   kModelRing,

@@ -35,7 +35,7 @@ bool ApplyDims(const YamlNode& node, const Place<ModelDescription>& place) {
   return true;
 }
 
-constexpr std::array<Key<ModelDescription>, 9> kModelKeys = {{
+constexpr std::array<Key<ModelDescription>, 10> kModelKeys = {{
     {"name", "a name of 1 to 128 of A-Z a-z 0-9 . _ -",
      [](const YamlNode& node, const Place<ModelDescription>& place) {
        if (!IsText(node) || !IsModelName(node.text)) return false;
@@ -65,6 +65,13 @@ constexpr std::array<Key<ModelDescription>, 9> kModelKeys = {{
        if (node.text == "asynchronous") place.target.config.pipeline = Pipeline::kAsynchronous;
        if (node.text == "resident") place.target.config.pipeline = Pipeline::kResident;
        return node.text == "asynchronous" || node.text == "resident";
+     }},
+    {"weights", "as_is, fp16, bf16 or int8",
+     [](const YamlNode& node, const Place<ModelDescription>& place) {
+       const std::optional<WeightStorage> storage =
+           IsText(node) ? WeightStorageFromName(node.text) : std::nullopt;
+       if (storage) place.target.config.weights = *storage;
+       return storage.has_value();
      }},
     {"max_resident", "bytes, such as 16MiB; 0 lets every weight stream",
      [](const YamlNode& node, const Place<ModelDescription>& place) {

@@ -141,6 +141,11 @@ absl::Status ModelLifecycle::LoadOrFail(const std::shared_ptr<ServedModel>& mode
     spdlog::info("model '{}': ready after {:.2f} s; weights {}, in memory {}, activations {}",
                  config.name, Seconds(took), FormatBytes(status.weights),
                  FormatBytes(status.resident), FormatBytes(status.activations));
+    if (status.stored < status.weights) {
+      spdlog::info("model '{}': weights take {} on the disk (weights: {}); {}", config.name,
+                   FormatBytes(status.stored), Name(config.weights),
+                   ErrorText(status.weight_error));
+    }
     return loaded;
   }
   ++model->statistics->loads_failed;

@@ -105,6 +105,7 @@ PackageIdentity IdentityOf(const ModelConfig& config, const ImportedModel& impor
   for (const auto& [name, size] : config.dims) {
     identity.text += absl::StrFormat("dimension %s %d\n", name, size);
   }
+  identity.text += absl::StrFormat("weights %s\n", std::string(Name(config.weights)));
   identity.text += absl::StrFormat("program %s\n", program.fingerprint());
   return identity;
 }
@@ -118,15 +119,19 @@ absl::Status Build(const std::filesystem::path& path, const PackageIdentity& ide
                           ReserveRoom(context, "import", config.name, PackingRoom(program)));
   SLUICE_ASSIGN_OR_RETURN(const PageMemory staging, PageMemory::Map(LargestExtent(program)));
   // One extent at a time, so that inferences of other models run between.
-  const auto pack = [&](ExtentIndex extent, std::span<std::byte> into) {
-    absl::Status packed;
-    context.team.Run([&] { packed = program.Pack(extent, into); });
+  const auto pack = [&](ExtentIndex extent, std::span<std::byte> pages) {
+    absl::StatusOr<PackedExtent> packed;
+    context.team.Run([&] { packed = PackExtent(program, extent, config.weights, pages); });
     return packed;
   };
+  const StoredPlan planned = PlanStored(program, config.weights);
   const auto progress = [&](Bytes, Bytes) { return context.keep_going(); };
-  return BuildPackage(
-      path, identity, sizes, pack,
-      {.progress = progress, .staging = staging.span(), .with_room = std::move(with_room)});
+  return BuildPackage(path, identity, sizes, pack,
+                      {.progress = progress,
+                       .staging = staging.span(),
+                       .stored_sizes = planned.sizes,
+                       .most_runs = planned.runs,
+                       .with_room = std::move(with_room)});
 }
 
 absl::StatusOr<std::shared_ptr<const Package>> OpenOrBuild(const ModelConfig& config,
@@ -211,6 +216,17 @@ absl::StatusOr<ImportedModel> ImportModel(const ModelConfig& config, Bytes max_s
 
 Bytes PackingRoom(const Program& program) { return LargestExtent(program) + program.pack_memory(); }
 
+StoredPlan PlanStored(const Program& program, WeightStorage storage) {
+  StoredPlan plan;
+  plan.sizes.reserve(program.extents().size());
+  for (const ExtentInfo& extent : program.extents()) {
+    const std::vector<EncodedRun> runs = PlannedRuns(extent.runs, storage);
+    plan.sizes.push_back(StoredSize(extent.size, runs));
+    plan.runs += runs.size();
+  }
+  return plan;
+}
+
 std::vector<Bytes> PortBytes(std::span<const PortInfo> ports) {
   std::vector<Bytes> bytes;
   for (const PortInfo& port : ports) bytes.push_back(TensorBytes(port.type, port.shape));
@@ -248,6 +264,9 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(const ModelConfig& config
   SLUICE_ASSIGN_OR_RETURN(loaded->weights, context.ledger.Reserve("weights", config.name, Bytes()));
   loaded->streamed = std::make_unique<StreamedModel>(
       std::move(prepared.program), std::move(package), std::move(prepared.activations));
+  for (const ExtentRecord& extent : loaded->streamed->package().extents()) {
+    loaded->read_bytes.push_back(extent.stored_pages());
+  }
   loaded->plan.resident.assign(loaded->streamed->extent_bytes().size(), false);
   return loaded;
 }

@@ -58,6 +58,13 @@ absl::StatusOr<PreparedModel> PrepareModel(const ModelConfig& config, const Load
 // What packing takes for a while: the largest extent, and what the backend needs to fill it.
 Bytes PackingRoom(const Program& program);
 
+// How the weights will be stored, as far as one can tell before they are packed.
+struct StoredPlan {
+  std::vector<Bytes> sizes;  // By extent, without what fills the pages.
+  std::uint64_t runs = 0;    // Of all extents.
+};
+StoredPlan PlanStored(const Program& program, WeightStorage storage);
+
 // Bytes of one inference's tensors, by port.
 std::vector<Bytes> PortBytes(std::span<const PortInfo> ports);
 

@@ -40,7 +40,7 @@ std::vector<ModelDemand> ModelMemory::Demands(std::span<const LoadedModel* const
   for (std::size_t i = 0; i < loaded.size(); ++i) {
     const StreamedModel& streamed = *loaded[i]->streamed;
     demands.push_back(DemandOf(*configs[i], loaded[i]->costs, streamed.extent_bytes(),
-                               streamed.activations().height));
+                               streamed.activations().height, loaded[i]->read_bytes));
   }
   return demands;
 }

@@ -12,6 +12,9 @@ namespace {
 
 void CopyNumbers(const LoadedModel& loaded, Bytes arena_ring, ModelStatus& status) {
   status.weights = loaded.streamed->weight_bytes();
+  status.stored = Bytes();
+  for (const Bytes bytes : loaded.read_bytes) status.stored += bytes;
+  status.weight_error = loaded.streamed->package().weight_error();
   status.resident = loaded.streamed->resident_bytes();
   status.activations = loaded.streamed->activations().height;
   status.ring = arena_ring;

@@ -20,6 +20,7 @@
 #include "base/bytes.h"
 #include "base/clock.h"
 #include "engine/program.h"
+#include "engine/weight_encoder.h"
 #include "server/config.h"
 #include "server/memory_ledger.h"
 #include "server/statistics.h"
@@ -37,6 +38,8 @@ struct ModelStatus {
   std::string reason;                     // Why it is unavailable.
   std::vector<PortInfo> inputs, outputs;  // Empty until it has been loaded once.
   Bytes weights, resident, activations, ring, kernels;
+  Bytes stored;              // Weights as the disk has them.
+  WeightError weight_error;  // What storing them changed.
   Duration predicted{};
   std::shared_ptr<const ModelStatistics> statistics;  // Never null.
 };

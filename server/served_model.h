@@ -25,10 +25,11 @@ struct LoadedModel {
   Reservation kernels, metadata, weights;
   std::unique_ptr<StreamedModel> streamed;
   std::vector<StepCost> costs;
-  std::uint64_t answer = 0;  // Of its self-test, once it has been measured.
-  StreamPlan plan;           // As applied.
-  std::string stamp;         // Size and times of its files, as imported.
-  absl::Status damage;       // Not OK when its weights could not be brought into memory.
+  std::uint64_t answer = 0;       // Of its self-test, once it has been measured.
+  StreamPlan plan;                // As applied.
+  std::string stamp;              // Size and times of its files, as imported.
+  absl::Status damage;            // Not OK when its weights could not be brought into memory.
+  std::vector<Bytes> read_bytes;  // Of the disk, by extent: whole pages.
   std::vector<Bytes> input_bytes, output_bytes;  // Of one inference, by port.
 };
 

@@ -17,6 +17,9 @@ void Describe(const ModelStatus& model, v1::ModelMemory& memory) {
   memory.set_state(std::string(Name(model.state)));
   memory.set_reason(model.reason);
   memory.set_weight_bytes(model.weights.count());
+  memory.set_stored_weight_bytes(model.stored.count());
+  memory.set_weight_rms_error(model.weight_error.rms);
+  memory.set_weight_largest_error(model.weight_error.largest);
   memory.set_resident_bytes(model.resident.count());
   memory.set_activation_bytes(model.activations.count());
   memory.set_ring_bytes(model.ring.count());

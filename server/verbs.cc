@@ -141,9 +141,13 @@ int Inspect(const Described& described, bool json) {
 int Compile(const Described& described) {
   const absl::StatusOr<CompiledModel> compiled = CompileModel(described.config, described.model);
   if (!compiled.ok()) return Fail(compiled.status());
-  const std::string text =
+  std::string text =
       absl::StrFormat("%s: %s, %s\n", compiled->package.string(), FormatBytes(compiled->file_size),
                       compiled->packed ? "packed" : "was there already; its self-test passes");
+  if (described.model.weights != WeightStorage::kAsIs) {
+    absl::StrAppendFormat(&text, "weights: %s; %s\n", std::string(Name(described.model.weights)),
+                          ErrorText(compiled->weight_error));
+  }
   return Print(text);
 }
 

@@ -69,7 +69,7 @@ std::optional<std::string> ReadIdentity(int fd) {
   const absl::StatusOr<PackageHeader> header = DecodeHeader(page, size);
   if (!header.ok()) return std::nullopt;
   if (header->identity_size > kMostIdentityRead) return "";
-  const Bytes begin = LayOutPackage(Bytes(), 0).identity;
+  const Bytes begin = LayOutPackage(Bytes(), 0, 0).identity;
   std::string text(header->identity_size.count(), '\0');
   const std::span<std::byte> bytes = std::as_writable_bytes(std::span(text));
   if (!ReadAt(fd, begin.count(), bytes)) return std::nullopt;

@@ -100,8 +100,11 @@ ExtentTarget Executor::Impl::Target(const StreamedModel& model, std::size_t exte
   return {.extent = At<ExtentIndex>(extent),
           .offset = record.offset,
           .size = model.extent_bytes()[extent],
+          .stored = record.stored_pages(),
           .checksum = record.checksum,
-          .into = into};
+          .into = into,
+          .runs = record.runs,
+          .payload = record.size};
 }
 
 StreamJob Executor::Impl::JobOver(const StreamedModel& model, std::span<std::byte> ring) const {
@@ -298,7 +301,7 @@ absl::StatusOr<Duration> Executor::Impl::MeasureLatency(StreamedModel& model,
   std::vector<Duration> times;
   for (int i = 0; i < kLatencyReads; ++i) {
     const Bytes page = kPageSize * (static_cast<std::uint64_t>(i) * 7919 %
-                                    (target.size.count() / kPageSize.count()));
+                                    (target.stored.count() / kPageSize.count()));
     const Instant start = SteadyClock().Now();
     const Read read{.fd = model.package().fd(),
                     .offset = target.offset + page,
@@ -324,7 +327,7 @@ absl::StatusOr<ReadCost> Executor::Impl::MeasureReads(StreamedModel& model) {
     const Bytes size = model.extent_bytes_[i];
     if (size == Bytes() || size > arena()) continue;
     targets_.push_back(Target(model, i, nullptr));
-    bytes += size;
+    bytes += targets_.back().stored;
   }
   if (targets_.empty()) {
     return absl::FailedPreconditionError(

@@ -129,6 +129,47 @@ TEST_P(ExecutorTest, CountsWhatItReadAndHowLongItTook) {
   EXPECT_LT(stats.stall, stats.total);
 }
 
+TEST_P(ExecutorTest, ReadsWeightsOf16BitsInHalfTheBytesAndComputesWithTheSameBits) {
+  std::filesystem::remove(path_);
+  MakeModel({.extents = std::vector<Bytes>(9, Bytes::Of(150'001)),
+             .half_floats = true,
+             .during_step = {}});
+  Bytes stored;
+  for (const ExtentRecord& extent : model_->package().extents()) {
+    EXPECT_EQ(extent.runs.size(), 1u);
+    stored += extent.stored_pages();
+  }
+  EXPECT_LT(stored.count(), model_->weight_bytes().count() * 53 / 100);
+  ASSERT_TRUE(executor_->Resize(MinimumArena(*model_)).ok());
+  InferenceStats stats;
+  const absl::StatusOr<Tensors> outputs = RunOnce(*executor_, *model_, inputs_, &stats);
+  ASSERT_TRUE(outputs.ok()) << outputs.status();
+  EXPECT_EQ(*outputs, wanted_);
+  EXPECT_EQ(stats.streamed, stored);
+  EXPECT_TRUE(executor_->MeasureReads(*model_).ok());
+  std::vector<bool> some = Residents(false);
+  some[2] = some[3] = some[8] = true;
+  ASSERT_TRUE(executor_->SetResidents(*model_, some).ok());
+  ExpectRightAnswer();
+  ASSERT_TRUE(executor_->SetResidents(*model_, Residents(true)).ok());
+  ExpectRightAnswer();
+  EXPECT_EQ(model_->resident_bytes(), model_->weight_bytes());
+}
+
+TEST_P(ExecutorTest, WidensNothingThatIsDamaged) {
+  std::filesystem::remove(path_);
+  MakeModel({.extents = std::vector<Bytes>(4, 100_KiB), .half_floats = true, .during_step = {}});
+  ASSERT_TRUE(executor_->Resize(MinimumArena(*model_) + 150_KiB).ok());
+  const ExtentRecord record = model_->package().extents()[2];
+  for (const std::uint64_t byte :
+       {std::uint64_t{0}, record.stored_pages().count() / 2, record.stored_pages().count() - 1}) {
+    FlipBit(path_, record.offset.count() + byte, 3);
+    EXPECT_EQ(RunOnce(*executor_, *model_, inputs_).status().code(), absl::StatusCode::kDataLoss);
+    FlipBit(path_, record.offset.count() + byte, 3);
+    ExpectRightAnswer();
+  }
+}
+
 TEST_P(ExecutorTest, SaysWhatAnArenaThatIsTooSmallLacks) {
   ASSERT_TRUE(executor_->Resize(MinimumArena(*model_) - kPageSize).ok());
   const absl::Status status = RunOnce(*executor_, *model_, inputs_).status();
@@ -294,6 +335,7 @@ TEST_P(ExecutorSim, AnswersRightOrReportsAnErrorAndStartsCleanAgain) {
   const SumProgramOptions options{.seed = GetParam(),
                                   .extents = AnyExtents(GetParam(), 12, 60_KiB),
                                   .steps_per_extent = 1 + GetParam() % 3,
+                                  .half_floats = GetParam() % 2 == 0,
                                   .during_step = {}};
   const Tensors wanted = RunWhole(*MakeSumProgram(options), inputs);
   const auto model = MakeStreamedModel(MakeSumProgram(options), folder.path() / "p.sluice");

@@ -52,15 +52,20 @@ void ExtentStream::Begin(const StreamJob& job) {
   ring_.Reset(Bytes::Of(job.ring.size()));
   std::size_t pieces = 0;
   for (const ExtentTarget& wanted : job.targets) {
-    SLUICE_CHECK(wanted.size == PageFloor(wanted.size));
+    SLUICE_CHECK(
+        wanted.size == PageFloor(wanted.size) && wanted.stored == PageFloor(wanted.stored) &&
+        (wanted.runs.empty() ? wanted.stored == wanted.size : wanted.stored <= wanted.size));
     SLUICE_CHECK(wanted.into != nullptr || wanted.size.count() <= job.ring.size());
     Target target{.extent = wanted.extent,
                   .offset = wanted.offset,
                   .size = wanted.size,
+                  .stored = wanted.stored,
                   .checksum = wanted.checksum,
                   .into = wanted.into,
+                  .runs = wanted.runs,
+                  .payload = wanted.payload,
                   .first_piece = pieces,
-                  .pieces = Pieces(wanted.size)};
+                  .pieces = Pieces(wanted.stored)};
     if (wanted.into == nullptr) {
       const RingPlace place = ring_.Place(At<ExtentIndex>(targets_.size()), wanted.size);
       target.into = job.ring.data() + place.offset.count();
@@ -121,7 +126,7 @@ bool ExtentStream::Submit(std::size_t slot) {
       .tag = slot,
       .fd = job_.fd,
       .offset = target.offset + request.begin,
-      .into = {target.into + request.begin.count(), (request.end - request.begin).count()}};
+      .into = {target.read_into() + request.begin.count(), (request.end - request.begin).count()}};
   if (statistics_ != nullptr) request.submitted_at = SteadyClock().Now();
   request.submitted = device_.TrySubmit(read);
   if (request.submitted) ++in_flight_;
@@ -136,7 +141,7 @@ bool ExtentStream::IssuePiece(std::size_t target, std::size_t piece) {
               .target = target,
               .piece = piece,
               .begin = begin,
-              .end = std::min(begin + read_size_, targets_[target].size)};
+              .end = std::min(begin + read_size_, targets_[target].stored)};
   // When the device's queue is full the request stays, and goes first in the next turn.
   return Submit(static_cast<std::size_t>(request - requests_.data()));
 }
@@ -184,8 +189,8 @@ absl::Status ExtentStream::Verify(bool& worked) {
     }
     if (worked || done_[target.first_piece + verified_pieces_] == 0) return absl::OkStatus();
     const std::size_t begin = verified_pieces_ * read_size_.count();
-    const std::size_t size = std::min(read_size_.count(), target.size.count() - begin);
-    checksum_.Add({target.into + begin, size});
+    const std::size_t size = std::min(read_size_.count(), target.stored.count() - begin);
+    checksum_.Add({target.read_into() + begin, size});
     ++verified_pieces_;
     worked = true;
   }
@@ -196,11 +201,14 @@ absl::Status ExtentStream::FinishTarget(Target& target) {
   const std::uint64_t found = checksum_.value();
   checksum_.Reset();
   verified_pieces_ = 0;
-  if (job_.drop_page_cache && target.size > Bytes()) {
+  if (job_.drop_page_cache && target.stored > Bytes()) {
     ::posix_fadvise(job_.fd, static_cast<off_t>(target.offset.count()),
-                    static_cast<off_t>(target.size.count()), POSIX_FADV_DONTNEED);
+                    static_cast<off_t>(target.stored.count()), POSIX_FADV_DONTNEED);
   }
-  if (found == target.checksum || target.size == Bytes()) {
+  if (found == target.checksum || target.stored == Bytes()) {
+    if (!target.runs.empty()) {
+      Widen({target.into, target.size.count()}, target.payload, target.runs);
+    }
     ++ready_;
     return absl::OkStatus();
   }
@@ -214,8 +222,8 @@ absl::Status ExtentStream::FinishTarget(Target& target) {
   }
   return absl::DataLossError(absl::StrFormat(
       "package \"%s\": extent %d, bytes [%d, %d): found checksum %016x, want %016x, twice",
-      job_.name, Index(target.extent), target.offset.count(), (target.offset + target.size).count(),
-      found, target.checksum));
+      job_.name, Index(target.extent), target.offset.count(),
+      (target.offset + target.stored).count(), found, target.checksum));
 }
 
 absl::Status ExtentStream::Complete(const Completion& completion) {

@@ -31,6 +31,7 @@
 #include "base/clock.h"
 #include "base/histogram.h"
 #include "base/ids.h"
+#include "engine/weight_encoding.h"
 #include "planner/ring_layout.h"
 #include "streamer/block_device.h"
 #include "streamer/checksum.h"
@@ -41,9 +42,14 @@ namespace sluice {
 struct ExtentTarget {
   ExtentIndex extent{};
   Bytes offset;                // In the file.
-  Bytes size;                  // Whole pages.
-  std::uint64_t checksum = 0;  // Of whole pages.
+  Bytes size;                  // Of its place in memory: whole pages.
+  Bytes stored;                // In the file: whole pages, at most as many.
+  std::uint64_t checksum = 0;  // Of the stored pages.
   std::byte* into = nullptr;   // Page aligned; null: the stream chooses a place in the ring.
+  // What is widened once it is verified, and the bytes of payload that this makes. Where there is
+  // anything, the stored pages are read into the end of the place.
+  std::span<const EncodedRun> runs = {};
+  Bytes payload = {};
 };
 
 // One run over a file. Everything is borrowed until the stream is done or drained.
@@ -108,9 +114,12 @@ class ExtentStream {
  private:
   struct Target {
     ExtentIndex extent{};
-    Bytes offset, size;
+    Bytes offset, size, stored;
     std::uint64_t checksum = 0;
     std::byte* into = nullptr;
+    std::span<const EncodedRun> runs;
+    Bytes payload;
+    std::byte* read_into() const { return into + (size - stored).count(); }
     std::size_t after = 0;        // Targets that must be released before it is read.
     bool read_again = false;      // After a first mismatch.
     std::size_t first_piece = 0;  // In done_.

@@ -45,7 +45,8 @@ Case AnyCase(std::uint64_t seed) {
     const Bytes whole = random() % 20 == 0 ? Bytes() : AlignUp(size, kPageSize);
     made.targets.push_back({.extent = At<ExtentIndex>(made.targets.size()),
                             .offset = Bytes::Of(made.file.size()),
-                            .size = whole});
+                            .size = whole,
+                            .stored = whole});
     made.file.resize(made.file.size() + whole.count());
     made.largest = std::max(made.largest, whole);
   }
@@ -213,8 +214,11 @@ INSTANTIATE_TEST_SUITE_P(Seeds, StreamerSim, testing::Range<std::uint64_t>(0, 30
 TEST(ExtentStreamTest, KeepsSeveralPiecesOfOneExtentInFlight) {
   Case wanted;
   wanted.file = AnyBytes(1, 64 * 1024);
-  wanted.targets = {
-      {.extent = {}, .offset = {}, .size = 64_KiB, .checksum = Checksum(wanted.file)}};
+  wanted.targets = {{.extent = {},
+                     .offset = {},
+                     .size = 64_KiB,
+                     .stored = 64_KiB,
+                     .checksum = Checksum(wanted.file)}};
   Harness harness(wanted, {.queue_depth = 4}, 64_KiB, 8_KiB, 1);
   EXPECT_TRUE(harness.StreamAll().ok());
   EXPECT_EQ(harness.stream().counters().reads, 8u);
@@ -224,8 +228,11 @@ TEST(ExtentStreamTest, KeepsSeveralPiecesOfOneExtentInFlight) {
 TEST(ExtentStreamTest, ReportsAFileThatEndsTooEarly) {
   Case wanted;
   wanted.file = AnyBytes(1, 64 * 1024);
-  wanted.targets = {
-      {.extent = {}, .offset = {}, .size = 64_KiB, .checksum = Checksum(wanted.file)}};
+  wanted.targets = {{.extent = {},
+                     .offset = {},
+                     .size = 64_KiB,
+                     .stored = 64_KiB,
+                     .checksum = Checksum(wanted.file)}};
   wanted.file.resize(40 * 1024);
   Harness harness(wanted, {.queue_depth = 4}, 64_KiB, 8_KiB, 1);
   const absl::Status status = harness.StreamAll();
@@ -237,8 +244,11 @@ TEST(ExtentStreamTest, ReportsAFileThatEndsTooEarly) {
 TEST(ExtentStreamTest, GivesUpOnADiskThatAlwaysFails) {
   Case wanted;
   wanted.file = AnyBytes(1, 64 * 1024);
-  wanted.targets = {
-      {.extent = {}, .offset = {}, .size = 64_KiB, .checksum = Checksum(wanted.file)}};
+  wanted.targets = {{.extent = {},
+                     .offset = {},
+                     .size = 64_KiB,
+                     .stored = 64_KiB,
+                     .checksum = Checksum(wanted.file)}};
   Harness harness(wanted, {.eio_percent = 100, .queue_depth = 1}, 64_KiB, 8_KiB, 1);
   const absl::Status status = harness.StreamAll();
   harness.stream().Drain();

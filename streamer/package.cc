@@ -59,13 +59,17 @@ absl::StatusOr<PageMemory> ReadHead(int fd, Bytes size) {
   return memory;
 }
 
-absl::StatusOr<std::vector<ExtentRecord>> ReadMetadata(int fd, Bytes file_size,
-                                                       const PackageIdentity& identity,
-                                                       std::span<const Bytes> extent_sizes) {
+struct Metadata {
+  std::vector<ExtentRecord> extents;
+  WeightError weight_error;
+};
+
+absl::StatusOr<Metadata> ReadMetadata(int fd, Bytes file_size, const PackageIdentity& identity,
+                                      std::span<const Bytes> extent_sizes) {
   SLUICE_ASSIGN_OR_RETURN(const PageMemory first, ReadHead(fd, kPageSize));
   SLUICE_ASSIGN_OR_RETURN(const PackageHeader header, DecodeHeader(first.span(), file_size));
   {
-    const Bytes end = LayOutPackage(header.identity_size, 0).data;
+    const Bytes end = LayOutPackage(header.identity_size, 0, 0).data;
     SLUICE_ASSIGN_OR_RETURN(const PageMemory head, ReadHead(fd, end));
     SLUICE_RETURN_IF_ERROR(CheckIdentity(header, head.span(), identity.text));
   }
@@ -73,16 +77,20 @@ absl::StatusOr<std::vector<ExtentRecord>> ReadMetadata(int fd, Bytes file_size,
     return absl::FailedPreconditionError(
         absl::StrFormat("it has %d extents, want %d", header.extents, extent_sizes.size()));
   }
-  const std::vector<ExtentRecord> wanted = PlaceExtents(header.identity_size, extent_sizes);
-  const Bytes data = LayOutPackage(header.identity_size, header.extents).data;
+  if (header.runs > MostRuns(extent_sizes)) {
+    return absl::DataLossError(absl::StrFormat("it has room for %d runs, want at most %d",
+                                               header.runs, MostRuns(extent_sizes)));
+  }
+  const Bytes data = LayOutPackage(header.identity_size, header.extents, header.runs).data;
   SLUICE_ASSIGN_OR_RETURN(const PageMemory metadata, ReadHead(fd, data));
   SLUICE_ASSIGN_OR_RETURN(std::vector<ExtentRecord> records,
-                          DecodeTable(header, metadata.span(), wanted));
-  if (PackageSize(header.identity_size, records) != file_size) {
-    return absl::DataLossError(absl::StrFormat("the file has %d bytes, want %d", file_size.count(),
-                                               PackageSize(header.identity_size, records).count()));
+                          DecodeTable(header, metadata.span(), extent_sizes));
+  const Bytes end = records.empty() ? data : records.back().offset + records.back().stored_pages();
+  if (end != file_size) {
+    return absl::DataLossError(
+        absl::StrFormat("the file has %d bytes, want %d", file_size.count(), end.count()));
   }
-  return records;
+  return Metadata{.extents = std::move(records), .weight_error = header.weight_error};
 }
 
 // The time of the last use stands in the access time, which the kernel itself seldom sets. Not
@@ -136,11 +144,12 @@ absl::StatusOr<std::shared_ptr<const Package>> Package::Open(const std::filesyst
   SLUICE_RETURN_IF_ERROR(MarkUsed(path, package->fd_));
   package->file_size_ = Bytes::Of(static_cast<std::uint64_t>(info.st_size));
   if (!package->direct_) ::posix_fadvise(package->fd_, 0, 0, POSIX_FADV_RANDOM);
-  absl::StatusOr<std::vector<ExtentRecord>> records =
+  absl::StatusOr<Metadata> metadata =
       ReadMetadata(package->fd_, package->file_size_, identity, extent_sizes);
   if (!package->direct_) ::posix_fadvise(package->fd_, 0, 0, POSIX_FADV_DONTNEED);
-  if (!records.ok()) return About(path, records.status());
-  package->extents_ = *std::move(records);
+  if (!metadata.ok()) return About(path, metadata.status());
+  package->extents_ = std::move(metadata->extents);
+  package->weight_error_ = metadata->weight_error;
   NoteUse(package->fd_);
   return package;
 }

@@ -67,8 +67,8 @@ class TemporaryFile {
   absl::Status Create();
   // Requires: whole pages of page-aligned memory.
   absl::Status Write(Bytes offset, std::span<const std::byte> pages);
-  // Makes it durable under the target's name.
-  absl::Status Commit();
+  // Makes its first `size` bytes durable under the target's name.
+  absl::Status Commit(Bytes size);
 
  private:
   absl::Status Failure(int error) const {
@@ -168,7 +168,11 @@ absl::Status TemporaryFile::DropCache() {
   return absl::OkStatus();
 }
 
-absl::Status TemporaryFile::Commit() {
+absl::Status TemporaryFile::Commit(Bytes size) {
+  // More was booked, or less, where weights could not be stored as it was planned.
+  if (size != size_ && ::ftruncate(fd_, static_cast<off_t>(size.count())) != 0) {
+    return Failure(errno);
+  }
   if (::fsync(fd_) != 0) return Failure(errno);
   if (!direct_) SLUICE_RETURN_IF_ERROR(DropCache());
   if (::rename(path_.c_str(), target_.c_str()) != 0) return Failure(errno);
@@ -187,33 +191,44 @@ absl::Status TemporaryFile::Commit() {
 absl::Status BuildPackage(
     const std::filesystem::path& path, const PackageIdentity& identity,
     std::span<const Bytes> extent_sizes,
-    const std::function<absl::Status(ExtentIndex, std::span<std::byte>)>& pack,
+    const std::function<absl::StatusOr<PackedExtent>(ExtentIndex, std::span<std::byte>)>& pack,
     const BuildOptions& options) {
   const Bytes identity_size = Bytes::Of(identity.text.size());
   SLUICE_CHECK(identity_size <= kMaxIdentity);
-  std::vector<ExtentRecord> records = PlaceExtents(identity_size, extent_sizes);
-  const Bytes total = PackageSize(identity_size, records);
-  const Bytes data = LayOutPackage(identity_size, records.size()).data;
-  TemporaryFile file(path, total);
+  const Bytes data = LayOutPackage(identity_size, extent_sizes.size(), options.most_runs).data;
+  Bytes booked;
+  for (const Bytes size : options.stored_sizes.empty() ? extent_sizes : options.stored_sizes) {
+    booked += AlignUp(size, kPageSize);
+  }
+  TemporaryFile file(path, data + booked);
   const auto create = [&] { return file.Create(); };
-  SLUICE_RETURN_IF_ERROR(options.with_room ? options.with_room(total, create) : create());
-  for (std::size_t i = 0; i < records.size(); ++i) {
-    ExtentRecord& record = records[i];
+  SLUICE_RETURN_IF_ERROR(options.with_room ? options.with_room(data + booked, create) : create());
+  std::vector<ExtentRecord> records;
+  records.reserve(extent_sizes.size());
+  WeightErrorSums error;
+  Bytes next = data;
+  for (const Bytes size : extent_sizes) {
     if (options.progress) {
-      SLUICE_RETURN_IF_ERROR(options.progress(record.offset - data, total - data));
+      SLUICE_RETURN_IF_ERROR(options.progress(next - data, std::max(booked, next - data)));
     }
-    const Bytes whole = AlignUp(record.size, kPageSize);
+    const Bytes whole = AlignUp(size, kPageSize);
     SLUICE_CHECK(whole.count() <= options.staging.size());
     const std::span<std::byte> pages = options.staging.first(whole.count());
-    SLUICE_RETURN_IF_ERROR(pack(At<ExtentIndex>(i), pages.first(record.size.count())));
-    std::ranges::fill(pages.subspan(record.size.count()), std::byte{0});
-    record.checksum = Checksum(pages);
-    SLUICE_RETURN_IF_ERROR(file.Write(record.offset, pages));
+    SLUICE_ASSIGN_OR_RETURN(PackedExtent packed, pack(At<ExtentIndex>(records.size()), pages));
+    error.Add(packed.error);
+    const std::span<const std::byte> stored = StoredPages(pages, packed);
+    SLUICE_RETURN_IF_ERROR(file.Write(next, stored));
+    records.push_back({.offset = next,
+                       .size = size,
+                       .stored = packed.stored,
+                       .checksum = Checksum(stored),
+                       .runs = std::move(packed.runs)});
+    next += records.back().stored_pages();
   }
   SLUICE_ASSIGN_OR_RETURN(const PageMemory metadata, PageMemory::Map(data));
-  EncodeMetadata(identity.text, records, metadata.span());
+  EncodeMetadata(identity.text, records, options.most_runs, error.error(), metadata.span());
   SLUICE_RETURN_IF_ERROR(file.Write(Bytes(), metadata.span()));
-  return file.Commit();
+  return file.Commit(next);
 }
 
 }  // namespace sluice

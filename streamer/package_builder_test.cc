@@ -33,12 +33,12 @@ absl::Status BuildWith(const std::filesystem::path& path,
                        const std::function<void(ExtentIndex)>& inside) {
   const std::unique_ptr<Program> program = MakeSumProgram({.extents = kSizes, .during_step = {}});
   const PageMemory staging = PageMemory::Map(1_MiB).value();
-  return BuildPackage(path, kIdentity, kSizes,
-                      [&](ExtentIndex extent, std::span<std::byte> into) {
-                        inside(extent);
-                        return program->Pack(extent, into);
-                      },
-                      {.progress = nullptr, .staging = staging.span()});
+  return BuildPlainPackage(path, kIdentity, kSizes,
+                           [&](ExtentIndex extent, std::span<std::byte> into) {
+                             inside(extent);
+                             return program->Pack(extent, into);
+                           },
+                           {.progress = nullptr, .staging = staging.span()});
 }
 
 TEST(PackageBuilderTest, OneBuildOfAPackageRunsAtATime) {

@@ -21,6 +21,7 @@
 #include "absl/strings/str_format.h"
 #include "streamer/page_memory.h"
 #include "streamer/testing/scratch_folder.h"
+#include "streamer/testing/test_package.h"
 
 namespace sluice {
 namespace {
@@ -52,7 +53,7 @@ class PackageCacheTest : public testing::Test {
             std::ranges::fill(into, static_cast<std::byte>(i));
             return inside ? inside() : absl::OkStatus();
           };
-          return BuildPackage(
+          return BuildPlainPackage(
               path, Identity(i), sizes, pack,
               {.progress = nullptr, .staging = staging.span(), .with_room = std::move(with_room)});
         };

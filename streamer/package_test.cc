@@ -123,12 +123,12 @@ TEST_F(PackageTest, RefusesAnotherFormatVersionBeforeAnythingElse) {
   FlipBit(path_, 8, 1);
   const absl::Status status = Refusal();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);
-  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 3, want 1"));
+  EXPECT_THAT(std::string(status.message()), HasSubstr("format version 0, want 2"));
 }
 
 TEST_F(PackageTest, FindsAFlippedBitInEachByteOfItsMetadata) {
   ASSERT_TRUE(Build(SomeSizes()).ok());
-  const Bytes data = LayOutPackage(Bytes::Of(kIdentity.text.size()), SomeSizes().size()).data;
+  const Bytes data = LayOutPackage(Bytes::Of(kIdentity.text.size()), SomeSizes().size(), 0).data;
   for (std::uint64_t byte = 0; byte < data.count(); ++byte) {
     const auto bit = static_cast<unsigned>(byte * 5 % 8);
     FlipBit(path_, byte, bit);
@@ -160,13 +160,13 @@ TEST_F(PackageTest, FindsThatItWasCutOrGrew) {
 TEST_F(PackageTest, RefusesCountsThatTheFileCannotHold) {
   ASSERT_TRUE(Build(SomeSizes()).ok());
   const std::vector<std::byte> whole = folder_.ReadFile("p.sluice");
-  for (const std::size_t field : {24, 32}) {  // Identity size, number of extents.
+  for (const std::size_t field : {24, 32, 40}) {  // Identity size, numbers of extents and runs.
     for (const std::uint64_t count : {std::uint64_t{1} << 20, std::uint64_t{1} << 60,
-                                      ~std::uint64_t{0}, ~std::uint64_t{0} / 24 + 1}) {
+                                      ~std::uint64_t{0}, ~std::uint64_t{0} / 40 + 1}) {
       std::vector<std::byte> changed = whole;
       std::memcpy(changed.data() + field, &count, sizeof(count));
-      const std::uint64_t checksum = Checksum(std::span(changed).first(56));
-      std::memcpy(changed.data() + 56, &checksum, sizeof(checksum));
+      const std::uint64_t checksum = Checksum(std::span(changed).first(80));
+      std::memcpy(changed.data() + 80, &checksum, sizeof(checksum));
       Rewrite(changed);
       EXPECT_EQ(Refusal().code(), absl::StatusCode::kDataLoss) << field << " " << count;
     }
@@ -194,7 +194,7 @@ TEST_F(PackageTest, LeavesNothingBehindWhenABuildStops) {
                                                   : absl::OkStatus();
                                      },
                                  .staging = staging.span()};
-      const absl::Status status = BuildPackage(
+      const absl::Status status = BuildPlainPackage(
           path_, kIdentity, sizes,
           [&](ExtentIndex extent, std::span<std::byte>) {
             return !in_progress && Index(extent) == stop ? absl::DataLossError("gone")
@@ -210,11 +210,11 @@ TEST_F(PackageTest, LeavesNothingBehindWhenABuildStops) {
 TEST_F(PackageTest, KeepsTheOldOneWhenABuildStops) {
   ASSERT_TRUE(Build(SomeSizes()).ok());
   const PageMemory staging = PageMemory::Map(16_KiB).value();
-  EXPECT_FALSE(
-      BuildPackage(path_, kIdentity, SomeSizes(),
+  EXPECT_FALSE(BuildPlainPackage(
+                   path_, kIdentity, SomeSizes(),
                    [](ExtentIndex, std::span<std::byte>) { return absl::DataLossError("gone"); },
                    {.progress = nullptr, .staging = staging.span()})
-          .ok());
+                   .ok());
   EXPECT_TRUE(Open(SomeSizes()).ok());
 }
 
@@ -232,12 +232,12 @@ TEST_F(PackageTest, SaysHowMuchAFullDiskLacks) {
   const std::vector<Bytes> sizes(free.count() / (64 << 20) + 64, 64_MiB);
   bool packed = false;
   const PageMemory staging = PageMemory::Map(64_MiB).value();
-  const absl::Status status = BuildPackage(path_, kIdentity, sizes,
-                                           [&](ExtentIndex, std::span<std::byte>) {
-                                             packed = true;
-                                             return absl::OkStatus();
-                                           },
-                                           {.progress = nullptr, .staging = staging.span()});
+  const absl::Status status = BuildPlainPackage(path_, kIdentity, sizes,
+                                                [&](ExtentIndex, std::span<std::byte>) {
+                                                  packed = true;
+                                                  return absl::OkStatus();
+                                                },
+                                                {.progress = nullptr, .staging = staging.span()});
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_THAT(std::string(status.message()), HasSubstr("free are"));
   EXPECT_FALSE(packed);

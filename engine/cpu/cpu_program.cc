@@ -6,6 +6,7 @@
 
 #include "base/check.h"
 #include "base/status_macros.h"
+#include "engine/cpu/weight_run.h"
 
 namespace sluice {
 
@@ -35,7 +36,9 @@ CpuProgram::CpuProgram(Parts parts)
   fingerprint_ = std::move(parts.fingerprint);
   kernel_memory_ = parts.kernel_memory;
   for (const std::vector<WeightPart>& step : weights_) {
-    for (const WeightPart& part : step) pack_memory_ = std::max(pack_memory_, PackMemory(part));
+    for (const WeightPart& part : step) {
+      pack_memory_ = std::max({pack_memory_, PackMemory(part), EncodingMemory(part)});
+    }
   }
 }
 
@@ -51,6 +54,19 @@ absl::Status CpuProgram::Pack(ExtentIndex extent, std::span<std::byte> into) {
           PackPart(part, into.subspan(at, static_cast<std::size_t>(part.size.count()))));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status CpuProgram::ReadScale(ExtentIndex extent, std::size_t run, std::span<float> into) {
+  SLUICE_CHECK(!released_);
+  const ExtentInfo& info = extents_[Index(extent)];
+  for (std::size_t s = Index(info.used.begin); s < Index(info.used.end); ++s) {
+    if (steps_[s].extent != extent) continue;
+    for (const WeightPart& part : weights_[s]) {
+      if (RunOf(part) && run-- == 0) return ReadScaleOf(part, into);
+    }
+  }
+  SLUICE_CHECK(false);
   return absl::OkStatus();
 }
 

@@ -70,6 +70,7 @@ class CpuProgram final : public Program {
   explicit CpuProgram(Parts parts);
 
   absl::Status Pack(ExtentIndex extent, std::span<std::byte> into) override;
+  absl::Status ReadScale(ExtentIndex extent, std::size_t run, std::span<float> into) override;
   void ReleaseWeights() override;
   absl::Status Run(StepIndex step, const StepMemory& memory) override;
 

@@ -13,6 +13,7 @@
 #include "base/status_macros.h"
 #include "engine/cpu/cpu_steps.h"
 #include "engine/cpu/lowering.h"
+#include "engine/cpu/weight_run.h"
 #include "engine/kernels/kernel.h"
 
 namespace sluice {
@@ -135,6 +136,12 @@ void Lowering::PlaceExtents(CpuProgram::Parts& parts) const {
       parts.extents.push_back({weights, {begin, end}});
     }
     parts.steps[s].extent = At<ExtentIndex>(parts.extents.size() - 1);
+    for (const WeightPart& part : steps_[s].parts) {
+      std::optional<WeightRun> run = RunOf(part);
+      if (!run) continue;
+      run->offset += parts.weights_at.back();
+      parts.extents.back().runs.push_back(*run);
+    }
   }
 }
 

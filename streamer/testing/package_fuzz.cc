@@ -22,7 +22,7 @@ namespace {
 constexpr std::size_t kMostBytes = 1 << 20;
 
 const PackageIdentity kIdentity{"fuzz\n"};
-const std::vector<Bytes> kSizes = {Bytes::Of(10), kPageSize};
+const std::vector<Bytes> kSizes = {Bytes::Of(10), kPageSize * 3};
 
 // In memory, since a disk would set the pace, and with a name, as a package that is in use has.
 class NamedFile {
@@ -54,7 +54,11 @@ void TryOpen(std::span<const std::byte> file) {
       const ExtentRecord& record = (*package)->extents()[i];
       SLUICE_CHECK(record.size == kSizes[i]);
       SLUICE_CHECK(record.offset.count() % kPageSize.count() == 0);
-      SLUICE_CHECK(record.offset + AlignUp(record.size, kPageSize) <= Bytes::Of(file.size()));
+      SLUICE_CHECK(record.offset + record.stored_pages() <= Bytes::Of(file.size()));
+      SLUICE_CHECK(record.stored <= record.size && CheckRuns(record.size, record.runs).ok());
+      // Whatever is stored there, widening stays within the place.
+      std::vector<std::byte> place(AlignUp(record.size, kPageSize).count());
+      Widen(place, record.size, record.runs);
     }
   } else {
     SLUICE_CHECK(package.status().code() == absl::StatusCode::kDataLoss ||
@@ -69,18 +73,18 @@ std::uint64_t Load(std::span<const std::byte> file, std::size_t at) {
 }
 
 void Repair(std::span<std::byte> file) {
-  if (file.size() < 64) return;
+  if (file.size() < 88) return;
   const auto store = [file](std::size_t at, std::uint64_t value) {
     std::memcpy(file.data() + at, &value, sizeof(value));
   };
   const Bytes identity = Bytes::Of(Load(file, 24));
-  const PackageLayout layout = LayOutPackage(identity, Load(file, 32));
+  const PackageLayout layout = LayOutPackage(identity, Load(file, 32), Load(file, 40));
   if (layout.table_end <= Bytes::Of(file.size()) && identity <= layout.table) {
-    store(40, Checksum(file.subspan(64, identity.count())));
-    store(48,
+    store(48, Checksum(file.subspan(88, identity.count())));
+    store(56,
           Checksum(file.subspan(layout.table.count(), (layout.table_end - layout.table).count())));
   }
-  store(56, Checksum(file.first(56)));
+  store(80, Checksum(file.first(80)));
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/check.h"
+#include "engine/widen_loops.h"
 #include "model/data_type.h"
 #include "streamer/page_memory.h"
 
@@ -21,6 +22,8 @@ std::uint64_t Mix(std::uint64_t x) {
   return x ^ (x >> 32);
 }
 
+constexpr Bytes kHalfFloatsAt = Bytes::Of(64);
+
 class SumProgram final : public Program {
  public:
   explicit SumProgram(const SumProgramOptions& options) : options_(options) {
@@ -30,6 +33,10 @@ class SumProgram final : public Program {
       for (std::size_t i = 0; i < options.steps_per_extent; ++i) AddStep(At<ExtentIndex>(extent));
       extents_.push_back({.size = options.extents[extent],
                           .used = {At<StepIndex>(first), At<StepIndex>(steps_.size())}});
+      if (const std::uint64_t floats = HalfFloats(extent); floats > 0) {
+        extents_.back().runs.push_back(
+            {.offset = kHalfFloatsAt, .floats = floats, .source = DataType::kFloat16});
+      }
     }
     if (steps_.empty()) AddStep(std::nullopt);
     for (std::size_t i = 0; i <= steps_.size(); ++i) {
@@ -53,6 +60,11 @@ class SumProgram final : public Program {
     for (std::size_t i = 0; i < into.size(); ++i) {
       const std::uint64_t word = Mix(options_.seed * 1'000'003 + Index(extent) * 7'919 + i / 8);
       into[i] = static_cast<std::byte>(word >> (i % 8 * 8));
+    }
+    for (std::uint64_t i = 0; i < HalfFloats(Index(extent)); ++i) {
+      const auto half = static_cast<std::uint16_t>(Mix(options_.seed + i * 31 + Index(extent)));
+      WidenLoopsFor(WidenIsa::kGeneric)
+          ->half(&half, reinterpret_cast<float*>(into.data() + kHalfFloatsAt.count()) + i, 1);
     }
     return absl::OkStatus();
   }
@@ -81,6 +93,10 @@ class SumProgram final : public Program {
   }
 
  private:
+  std::uint64_t HalfFloats(std::size_t extent) const {
+    if (!options_.half_floats) return 0;
+    return (options_.extents[extent] - kHalfFloatsAt).count() / sizeof(float);
+  }
   void AddStep(std::optional<ExtentIndex> extent) {
     steps_.push_back({.name = absl::StrFormat("step %d", steps_.size()),
                       .kernel = "sum",

@@ -21,6 +21,9 @@ struct SumProgramOptions {
   std::uint64_t seed = 1;      // Of the weights.
   std::vector<Bytes> extents;  // Payloads; need not be whole pages.
   std::size_t steps_per_extent = 1;
+  // Extents have floats behind their first 64 bytes, as long as they are, that are numbers of 16
+  // bits: any, NaNs too.
+  bool half_floats = false;
   bool step_without_weights = true;  // One before each extent's steps.
   Bytes buffer = Bytes::Of(256);     // Of each intermediate tensor; at least 8.
   // Called inside each step, with its weights: where a test looks around.

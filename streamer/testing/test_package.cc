@@ -20,24 +20,45 @@ std::vector<Bytes> ExtentSizes(const Program& program) {
   return sizes;
 }
 
+absl::Status BuildPlainPackage(
+    const std::filesystem::path& path, const PackageIdentity& identity,
+    std::span<const Bytes> extent_sizes,
+    const std::function<absl::Status(ExtentIndex, std::span<std::byte>)>& pack,
+    const BuildOptions& options) {
+  return BuildPackage(
+      path, identity, extent_sizes,
+      [&](ExtentIndex extent, std::span<std::byte> pages) -> absl::StatusOr<PackedExtent> {
+        const Bytes size = extent_sizes[Index(extent)];
+        SLUICE_RETURN_IF_ERROR(pack(extent, pages.first(size.count())));
+        std::ranges::fill(pages.subspan(size.count()), std::byte{0});
+        return PackedExtent{.stored = size};
+      },
+      options);
+}
+
 absl::Status BuildProgramPackage(const std::filesystem::path& path, const PackageIdentity& identity,
-                                 Program& program) {
+                                 Program& program, WeightStorage storage) {
   const std::vector<Bytes> sizes = ExtentSizes(program);
   Bytes largest = kPageSize;
-  for (const Bytes size : sizes) largest = std::max(largest, size);
+  std::uint64_t runs = 0;
+  for (const ExtentInfo& extent : program.extents()) {
+    largest = std::max(largest, extent.size);
+    runs += PlannedRuns(extent.runs, storage).size();
+  }
   SLUICE_ASSIGN_OR_RETURN(const PageMemory staging, PageMemory::Map(largest));
   return BuildPackage(path, identity, sizes,
-                      [&program](ExtentIndex extent, std::span<std::byte> into) {
-                        return program.Pack(extent, into);
+                      [&program, storage](ExtentIndex extent, std::span<std::byte> pages) {
+                        return PackExtent(program, extent, storage, pages);
                       },
-                      {.progress = nullptr, .staging = staging.span()});
+                      {.progress = nullptr, .staging = staging.span(), .most_runs = runs});
 }
 
 std::unique_ptr<StreamedModel> MakeStreamedModel(std::unique_ptr<Program> program,
-                                                 const std::filesystem::path& path) {
+                                                 const std::filesystem::path& path,
+                                                 WeightStorage storage) {
   const PackageIdentity identity{program->fingerprint()};
   if (!std::filesystem::exists(path)) {
-    const absl::Status built = BuildProgramPackage(path, identity, *program);
+    const absl::Status built = BuildProgramPackage(path, identity, *program, storage);
     SLUICE_CHECK(built.ok());
   }
   absl::StatusOr<std::shared_ptr<const Package>> package =

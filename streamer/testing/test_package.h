@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -21,14 +22,22 @@ namespace sluice {
 
 std::vector<Bytes> ExtentSizes(const Program& program);
 
-// Builds `path` from what the program packs.
+// BuildPackage, with everything stored as it is: `pack` fills its span with one extent's payload.
+absl::Status BuildPlainPackage(
+    const std::filesystem::path& path, const PackageIdentity& identity,
+    std::span<const Bytes> extent_sizes,
+    const std::function<absl::Status(ExtentIndex, std::span<std::byte>)>& pack,
+    const BuildOptions& options);
+
+// Builds `path` from what the program packs, its runs stored as they may be.
 absl::Status BuildProgramPackage(const std::filesystem::path& path, const PackageIdentity& identity,
-                                 Program& program);
+                                 Program& program, WeightStorage storage = WeightStorage::kAsIs);
 
 // The program over a package of its own at `path`, built first unless there is one; activations
 // placed by the planner. Dies when that fails.
 std::unique_ptr<StreamedModel> MakeStreamedModel(std::unique_ptr<Program> program,
-                                                 const std::filesystem::path& path);
+                                                 const std::filesystem::path& path,
+                                                 WeightStorage storage = WeightStorage::kAsIs);
 
 // One inference: the outputs, in order.
 absl::StatusOr<std::vector<std::vector<std::byte>>> RunOnce(
