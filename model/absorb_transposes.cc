@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "model/graph_editor.h"
+#include "model/host_tensor.h"
 #include "model/rewrite_stages.h"
 
 namespace sluice {
@@ -52,7 +53,8 @@ void AbsorbTransposes(Graph& graph, std::size_t& applied) {
   GraphEditor editor(graph);
   for (std::size_t i = 0; i < editor.node_count(); ++i) {
     if (editor.removed(i)) continue;
-    if (std::holds_alternative<MatMul>(editor.node(i).operation)) {
+    if (std::holds_alternative<MatMul>(editor.node(i).operation) &&
+        IsFloat(editor.input_value(i, 0).type)) {
       for (const std::size_t operand : {0u, 1u}) {
         applied += AbsorbOperand(editor, i, operand) ? 1 : 0;
       }

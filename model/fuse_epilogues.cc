@@ -142,6 +142,8 @@ bool AbsorbPad(GraphEditor& editor, std::size_t i) {
   auto* convolution = std::get_if<Convolution>(&editor.operation(i));
   auto* pool = std::get_if<Pool>(&editor.operation(i));
   if (convolution == nullptr && pool == nullptr) return false;
+  // Beside integers a pad stands for their zero point.
+  if (!IsFloat(editor.input_value(i, 0).type)) return false;
   const std::optional<std::size_t> producer = editor.producer(*editor.node(i).inputs[0]);
   const Pad* pad = SpatialPad(editor, producer);
   if (pad == nullptr) return false;
@@ -217,7 +219,7 @@ std::optional<std::size_t> Host(GraphEditor& editor, ValueId id) {
 }
 
 bool FuseActivation(GraphEditor& editor, std::size_t i, const Unary& unary) {
-  if (!IsFusible(unary.kind)) return false;
+  if (!IsFusible(unary.kind) || !IsFloat(editor.input_value(i, 0).type)) return false;
   const std::optional<std::size_t> host = Host(editor, *editor.node(i).inputs[0]);
   if (!host) return false;
   EpiloguesAt(editor, *host)->push_back({.kind = Epilogue::Kind::kUnary, .unary = unary});
@@ -250,6 +252,7 @@ bool FuseAddition(GraphEditor& editor, std::size_t i, const Binary& binary) {
 // alpha * (a x b) is a product with a factor.
 bool FuseFactor(GraphEditor& editor, std::size_t i, const Unary& unary) {
   if (unary.kind != Kind::kLinear || unary.beta != 0) return false;
+  if (!IsFloat(editor.input_value(i, 0).type)) return false;
   const std::optional<std::size_t> producer = editor.PrivateProducer(*editor.node(i).inputs[0]);
   auto* product = producer ? std::get_if<MatMul>(&editor.operation(*producer)) : nullptr;
   if (product == nullptr) return false;

@@ -64,6 +64,24 @@ absl::Status CheckTypes(const Op&, Inputs inputs, const Value& y) {
 }
 
 // Definitions: X_rules.cc of the family.
+Arity ArityOf(const Quantize& op);
+MaybeShape ShapeOf(const Quantize& op, Inputs inputs);
+absl::Status CheckTypes(const Quantize& op, Inputs inputs, const Value& y);
+Arity ArityOf(const Dequantize& op);
+MaybeShape ShapeOf(const Dequantize& op, Inputs inputs);
+absl::Status CheckTypes(const Dequantize& op, Inputs inputs, const Value& y);
+
+// A convolution of bytes, INT8 or UINT8 each, is summed up exactly in INT32. Its inputs: x,
+// weights, bias [M] (INT32), factor [M] (FP32), and the zero points of x, of the weights (one
+// element or [M]) and of the output; all but the first two may be absent. Without a factor the
+// output is those sums, INT32. With one they are multiplied by it and go through the epilogues
+// (relu and clip alone); the output is that as FP32, or rounded (halves to even), moved by its zero
+// point and saturated, as INT8 or UINT8.
+absl::Status CheckTypes(const Convolution& op, Inputs inputs, const Value& y);
+// A product of bytes is exact too. Its inputs: a, b, and their zero points: one element, or one for
+// each row of a and each column of b. The output is INT32.
+absl::Status CheckTypes(const MatMul& op, Inputs inputs, const Value& y);
+
 Arity ArityOf(const Normalize& op);
 MaybeShape ShapeOf(const Normalize& op, Inputs inputs);
 // elementwise_rules.cc

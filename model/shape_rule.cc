@@ -5,6 +5,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/host_tensor.h"
 #include "model/matrix_view.h"
 #include "model/operation_rules.h"
 
@@ -352,11 +353,11 @@ struct ArityCase {
   Arity operator()(const Op& op) const {
     return rules::ArityOf(op);
   }
-  Arity operator()(const Convolution&) const { return {2, 4}; }
+  Arity operator()(const Convolution&) const { return {2, 7}; }
   Arity operator()(const FullyConnected&) const { return {2, 4}; }
   Arity operator()(const ChannelAffine&) const { return {3, 3}; }
   Arity operator()(const Binary&) const { return {2, 2}; }
-  Arity operator()(const MatMul&) const { return {2, 2}; }
+  Arity operator()(const MatMul&) const { return {2, 4}; }
   Arity operator()(const Gather&) const { return {2, 2}; }
   Arity operator()(const Concat&) const { return {1, SIZE_MAX}; }
 };
@@ -405,8 +406,9 @@ absl::Status CheckConstants(const Operation& operation, Inputs inputs) {
     return absl::OkStatus();
   }
   for (std::size_t i = 1; i < std::min(inputs.size(), FixedInputs(operation)); ++i) {
-    // Weights and bias of a convolution without a tail may be computed.
-    if (i < 3 && std::holds_alternative<Convolution>(operation) && EpiloguesOf(operation).empty()) {
+    // Weights and bias of a convolution without a tail may be computed, and the factor of bytes.
+    if ((i < 3 || !IsFloat(inputs[0]->type)) && std::holds_alternative<Convolution>(operation) &&
+        EpiloguesOf(operation).empty()) {
       continue;
     }
     if (inputs[i] != nullptr && inputs[i]->constant == nullptr) {

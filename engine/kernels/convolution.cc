@@ -133,6 +133,7 @@ struct ConvolutionRun {
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const Convolution& operation, const Problem& problem) {
+  if (IsOfBytes(problem)) return MakeOfBytes(operation, problem);
   if (!operation.epilogues.empty() || (problem.node.inputs.size() > 3 && problem.node.inputs[3])) {
     return absl::UnimplementedError("convolution: no row-major kernel with a tail");
   }

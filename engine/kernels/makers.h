@@ -57,6 +57,8 @@ absl::StatusOr<Kernel> Make(const Pool& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Lrn& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Convolution& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Quantize& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Dequantize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const FullyConnected& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Resize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Concat& operation, const Problem& problem);
@@ -83,6 +85,11 @@ absl::StatusOr<Kernel> Make(const GridSample& operation, const Problem& problem)
 absl::StatusOr<Kernel> Make(const RoiAlign& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const MaxRoiPool& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Determinant& operation, const Problem& problem);
+
+// Whether the first input is INT8 or UINT8, and what Make makes of such convolutions and products.
+bool IsOfBytes(const Problem& problem);
+absl::StatusOr<Kernel> MakeOfBytes(const Convolution& operation, const Problem& problem);
+absl::StatusOr<Kernel> MakeOfBytes(const MatMul& operation, const Problem& problem);
 
 // MakeKernel with loops of one's choice, for tests and benchmarks.
 absl::StatusOr<Kernel> MakeKernelWith(const Loops& loops, const Graph& graph, const Node& node);

@@ -101,6 +101,7 @@ std::size_t StartOf(const MatrixView& view, std::span<const std::int64_t> result
 }  // namespace
 
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem) {
+  if (IsOfBytes(problem)) return MakeOfBytes(operation, problem);
   const MatrixView a = ViewA(operation, problem.input(0).shape);
   const MatrixView b = ViewB(operation, problem.input(1).shape);
   const MatrixView y = ViewProduct(operation, problem.output().shape);

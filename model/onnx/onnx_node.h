@@ -165,7 +165,9 @@ std::span<const OnnxOperator> NormalizationOperators();
 std::span<const OnnxOperator> MovementOperators();  // Reshape, slice, concat and their like.
 std::span<const OnnxOperator> ConstantOperators();  // Constant, Shape, Range and their like.
 std::span<const OnnxOperator> ResizeOperators();
+std::span<const OnnxOperator> QuantizedOperators();
 std::span<const OnnxOperator> ContribOperators();
+std::span<const OnnxOperator> ContribQuantizedOperators();
 std::span<const OnnxOperator> ContribAttentionOperators();
 std::span<const OnnxOperator> PadOperators();        // Pad and its like.
 std::span<const OnnxOperator> IndexOperators();      // Gather and scatter by index; masks.

@@ -17,17 +17,18 @@ std::vector<OnnxOperator> Together(std::initializer_list<std::span<const OnnxOpe
 }  // namespace
 
 std::span<const OnnxOperator> KnownOperators() {
-  static const std::vector<OnnxOperator> known = Together(
-      {ElementwiseOperators(), ArithmeticOperators(), LogicOperators(), ReductionOperators(),
-       WindowOperators(), MatrixOperators(), NormOperators(), NormalizationOperators(),
-       MovementOperators(), ConstantOperators(), ResizeOperators(), PadOperators(),
-       IndexOperators(), SelectionOperators(), SamplingOperators(), EinsumOperators()});
+  static const std::vector<OnnxOperator> known =
+      Together({ElementwiseOperators(), ArithmeticOperators(), LogicOperators(),
+                ReductionOperators(), WindowOperators(), MatrixOperators(), NormOperators(),
+                NormalizationOperators(), MovementOperators(), ConstantOperators(),
+                ResizeOperators(), PadOperators(), IndexOperators(), SelectionOperators(),
+                SamplingOperators(), EinsumOperators(), QuantizedOperators()});
   return known;
 }
 
 std::span<const OnnxOperator> KnownContribOperators() {
   static const std::vector<OnnxOperator> known =
-      Together({ContribOperators(), ContribAttentionOperators()});
+      Together({ContribOperators(), ContribAttentionOperators(), ContribQuantizedOperators()});
   return known;
 }
 

@@ -4,6 +4,7 @@
 
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
+#include "model/onnx/convolution_windows.h"
 #include "model/onnx/onnx_node.h"
 #include "model/shape_rule.h"
 
@@ -84,8 +85,9 @@ absl::Status NeedImage(const Shape& x) {
       "input has shape %s, want batch, channels and spatial dimensions", FormatShape(x)));
 }
 
-absl::StatusOr<Windows> ConvolutionWindows(OnnxNode& node) {
-  const Shape x = node.shape(0), weights = node.shape(1);
+absl::StatusOr<Windows> ConvolutionWindows(OnnxNode& node, std::size_t x_at = 0,
+                                           std::size_t weights_at = 1) {
+  const Shape x = node.shape(x_at), weights = node.shape(weights_at);
   SLUICE_RETURN_IF_ERROR(NeedImage(x));
   if (weights.size() != x.size()) {
     return absl::InvalidArgumentError(absl::StrFormat("weights have shape %s for an input of %s",
@@ -100,24 +102,26 @@ absl::StatusOr<Windows> ConvolutionWindows(OnnxNode& node) {
   return ReadWindows(node, kernel, x.size() - 2);
 }
 
-MaybeValue EmitConvolution(OnnxNode& node, Windows w, bool transposed) {
-  Convolution op{.kernel = std::move(w.kernel),
-                 .strides = std::move(w.strides),
-                 .dilations = std::move(w.dilations),
-                 .pads_begin = std::move(w.pads_begin),
-                 .pads_end = std::move(w.pads_end),
-                 .groups = node.Int("group", 1),
-                 .transposed = transposed,
-                 .epilogues = {}};
+Convolution AsOperation(OnnxNode& node, Windows w, bool transposed) {
+  return {.kernel = std::move(w.kernel),
+          .strides = std::move(w.strides),
+          .dilations = std::move(w.dilations),
+          .pads_begin = std::move(w.pads_begin),
+          .pads_end = std::move(w.pads_end),
+          .groups = node.Int("group", 1),
+          .transposed = transposed,
+          .epilogues = {}};
+}
+
+MaybeValue EmitConvolution(OnnxNode& node, Convolution op) {
   std::vector<std::optional<ValueId>> inputs = {node.input(0), node.input(1)};
   if (node.input(2)) inputs.push_back(node.input(2));
   return node.Emit(std::move(op), std::move(inputs));
 }
 
 MaybeValue Conv(OnnxNode& node) {
-  SLUICE_ASSIGN_OR_RETURN(Windows w, ConvolutionWindows(node));
-  PadToSame(w, std::span(node.at(0).shape).subspan(2));
-  return EmitConvolution(node, std::move(w), false);
+  SLUICE_ASSIGN_OR_RETURN(Convolution op, ConvolutionOf(node, 0, 1));
+  return EmitConvolution(node, std::move(op));
 }
 
 // The output has stride * (size - 1) + output_padding + span - pads elements; `output_shape` turns
@@ -151,7 +155,7 @@ MaybeValue ConvTranspose(OnnxNode& node) {
     }
     w.pads_end[d] -= extra[d];
   }
-  return EmitConvolution(node, std::move(w), true);
+  return EmitConvolution(node, AsOperation(node, std::move(w), true));
 }
 
 // With ceil_mode a last window may hang over the end, if it begins before it. Returns what each
@@ -372,6 +376,12 @@ constexpr OnnxOperator kOperators[] = {
 };
 
 }  // namespace
+
+absl::StatusOr<Convolution> ConvolutionOf(OnnxNode& node, std::size_t x, std::size_t weights) {
+  SLUICE_ASSIGN_OR_RETURN(Windows w, ConvolutionWindows(node, x, weights));
+  PadToSame(w, std::span(node.at(x).shape).subspan(2));
+  return AsOperation(node, std::move(w), false);
+}
 
 std::span<const OnnxOperator> WindowOperators() { return kOperators; }
 
