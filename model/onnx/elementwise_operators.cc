@@ -111,21 +111,14 @@ MaybeValue Softsign(OnnxNode& node) {
   return node.EmitBinary(Binary::Kind::kDivide, *node.input(0), below);
 }
 
-// x * 0.5 * (1 + erf(x / sqrt(2))), or the form with tanh.
 MaybeValue Gelu(OnnxNode& node) {
   if (node.opset() < 20) return absl::UnimplementedError("the operator begins with opset 20");
-  if (node.String("approximate", "none") != "none") {
-    return absl::UnimplementedError("approximate is not supported");
+  const std::string form = node.String("approximate", "none");
+  if (form != "none" && form != "tanh") {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("approximate is \"%s\", want none or tanh", form));
   }
-  const ValueId x = *node.input(0);
-  SLUICE_ASSIGN_OR_RETURN(
-      const ValueId scaled,
-      node.EmitUnary({.kind = Kind::kLinear, .alpha = 0.70710678118654752f}, x));
-  SLUICE_ASSIGN_OR_RETURN(const ValueId erf, node.EmitUnary({.kind = Kind::kErf}, scaled));
-  SLUICE_ASSIGN_OR_RETURN(
-      const ValueId half,
-      node.EmitUnary({.kind = Kind::kLinear, .alpha = 0.5f, .beta = 0.5f}, erf));
-  return node.EmitBinary(Binary::Kind::kMultiply, x, half);
+  return node.EmitUnary({.kind = form == "tanh" ? Kind::kGeluTanh : Kind::kGelu}, *node.input(0));
 }
 
 MaybeValue PRelu(OnnxNode& node) {

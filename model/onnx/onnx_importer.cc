@@ -107,8 +107,12 @@ class Importer {
 };
 
 std::string Importer::Versioned(const onnx::NodeProto& node) const {
-  if (!IsStandardDomain(node.domain())) return node.domain() + "." + node.op_type();
-  return absl::StrFormat("%s-%d", node.op_type(), opset_);
+  if (IsStandardDomain(node.domain())) return absl::StrFormat("%s-%d", node.op_type(), opset_);
+  for (const onnx::OperatorSetIdProto& import : structure_.model.opset_import()) {
+    if (import.domain() != node.domain()) continue;
+    return absl::StrFormat("%s.%s-%d", node.domain(), node.op_type(), import.version());
+  }
+  return node.domain() + "." + node.op_type();
 }
 
 absl::Status Importer::IndexNames() {

@@ -318,7 +318,7 @@ TEST(ImportTest, AllThatIsMissingIsInOneError) {
   b.Input("x", {-1, 2});  // Symbolic, and without a value: operators come first.
   b.Node("Unheard", {"x"}, {"a"});
   b.Node("Relu", {"a"}, {"b"});
-  b.Node("QLinearConv", {"b"}, {"c"});
+  b.Node("Unspoken", {"b"}, {"c"});
   b.Node("Unheard", {"c"}, {"d"});
   b.Node("Relu", {"d"}, {"e"}).proto().set_domain("com.example");
   b.Node("AlsoUnheard", {"x"}, {"unused"});
@@ -327,7 +327,7 @@ TEST(ImportTest, AllThatIsMissingIsInOneError) {
   EXPECT_EQ(status.code(), absl::StatusCode::kUnimplemented);
   EXPECT_THAT(Message(status), AllOf(HasSubstr("3 things are not supported"),
                                      HasSubstr("Unheard-13 (2: \"node_a\", \"node_d\")"),
-                                     HasSubstr("QLinearConv-13 (1: \"node_c\")"),
+                                     HasSubstr("Unspoken-13 (1: \"node_c\")"),
                                      HasSubstr("com.example.Relu (1: \"node_e\")"),
                                      testing::Not(HasSubstr("AlsoUnheard"))));
 }

@@ -374,6 +374,27 @@ TEST(ContribTest, OperatorsAreFoundInTheirDomainOnly) {
   EXPECT_TRUE(absl::IsUnimplemented(standard.Status()));
 }
 
+TEST(ContribTest, WhatIsUnknownThereIsNamedWithItsDomainAndVersion) {
+  OneNode m(17, "Unheard", {2, 8});
+  m->proto().set_domain("com.microsoft");
+  onnx::OperatorSetIdProto& import = *m.builder.model.add_opset_import();
+  import.set_domain("com.microsoft");
+  import.set_version(1);
+  EXPECT_THAT(Message(m.Status()), HasSubstr("com.microsoft.Unheard-1 (1: "));
+}
+
+TEST(OpsetTest, CommonOperatorsOfOpset21Load) {
+  OneNode mean(21, "ReduceMean", {2, 8}, {"axes"});
+  mean.builder.Ints("axes", {-1});
+  EXPECT_EQ(OutputShape(mean.Imported()), (Shape{2, 1}));
+  OneNode norm(21, "LayerNormalization", {2, 8}, {"s"});
+  norm.builder.Counting("s", {8});
+  EXPECT_EQ(OutputShape(norm.Imported()), (Shape{2, 8}));
+  OneNode gelu(21, "Gelu", {2, 8});
+  gelu->String("approximate", "tanh");
+  EXPECT_THAT(OperationNames(gelu.Imported()), ElementsAre("gelu tanh"));
+}
+
 TEST(ContribTest, AttentionIsTakenApart) {
   OneNode m(17, "Attention", {1, 4, 8}, {"w", "b"});
   m.builder.Counting("w", {8, 24});

@@ -22,6 +22,7 @@ struct Options {
   std::string data = "/usr/share/libonnx-testdata/data";
   std::string only, write, check;
   bool here = false;
+  Tolerance tolerance;
 };
 
 const char* Word(Verdict::Kind kind) {
@@ -44,7 +45,8 @@ std::vector<ConformanceResult> RunAll(const std::vector<ConformanceCase>& cases,
   for (const ConformanceCase& test : cases) {
     const std::string name = test.group + "/" + test.name;
     if (name.find(options.only) == std::string::npos) continue;
-    ConformanceResult result{test, options.here ? RunHere(test) : RunApart(test)};
+    ConformanceResult result{
+        test, options.here ? RunHere(test, options.tolerance) : RunApart(test, options.tolerance)};
     const bool fine =
         result.verdict.kind == Verdict::Kind::kPass || result.verdict.kind == Verdict::Kind::kOther;
     if (!fine || !options.only.empty()) {
@@ -95,6 +97,8 @@ int main(int argc, char** argv) {
   app.add_option("--only", options.only, "only tests whose group/name has this in it");
   app.add_option("--write", options.write, "write the page there");
   app.add_option("--check", options.check, "fail unless this page is what the run finds");
+  app.add_option("--absolute", options.tolerance.absolute,
+                 "how far elements may be from wanted ones beside a part in a thousand");
   app.add_flag("--here", options.here, "in this process, for a debugger");
   CLI11_PARSE(app, argc, argv);
   return sluice::Main(options);

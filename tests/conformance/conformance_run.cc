@@ -24,8 +24,6 @@ namespace {
 
 constexpr int kThreads = 2;
 constexpr unsigned kMostSeconds = 60;
-// As the suite's own runner compares.
-constexpr double kRelative = 1e-3, kAbsolute = 1e-7;
 
 std::vector<std::byte> Contents(const Value& value) {
   std::vector<std::byte> bytes(value.constant->size().count());
@@ -40,15 +38,15 @@ std::vector<double> AsDoubles(DataType type, std::span<const std::byte> bytes) {
   return numbers;
 }
 
-bool Close(double found, double wanted) {
+bool Close(double found, double wanted, Tolerance tolerance) {
   if (std::isnan(wanted) || std::isnan(found)) return std::isnan(wanted) && std::isnan(found);
   if (std::isinf(wanted) || std::isinf(found)) return wanted == found;
-  return std::fabs(found - wanted) <= kAbsolute + kRelative * std::fabs(wanted);
+  return std::fabs(found - wanted) <= tolerance.absolute + tolerance.relative * std::fabs(wanted);
 }
 
 // Fails: DATA_LOSS, saying what differs.
 absl::Status Compare(const Value& wanted, DataType type, const Shape& shape,
-                     const TensorContents& found) {
+                     const TensorContents& found, Tolerance tolerance) {
   if (type != wanted.type || shape != wanted.shape) {
     return absl::DataLossError(
         absl::StrFormat("output \"%s\" is %s %s, want %s %s", wanted.name, ProtocolName(type),
@@ -63,7 +61,7 @@ absl::Status Compare(const Value& wanted, DataType type, const Shape& shape,
   }
   const std::vector<double> a = AsDoubles(type, found), b = AsDoubles(type, want);
   for (std::size_t i = 0; i < b.size(); ++i) {
-    if (Close(a[i], b[i])) continue;
+    if (Close(a[i], b[i], tolerance)) continue;
     return absl::DataLossError(
         absl::StrFormat("output \"%s\" has %g at %u, want %g", wanted.name, a[i], i, b[i]));
   }
@@ -82,7 +80,8 @@ ImportOptions OptionsFor(const ConformanceTest& test) {
 }
 
 // Refusals come as they are; a wrong answer is DATA_LOSS.
-absl::Status RunTest(const ConformanceCase& test, const ConformanceTest& read) {
+absl::Status RunTest(const ConformanceCase& test, const ConformanceTest& read,
+                     Tolerance tolerance) {
   SLUICE_ASSIGN_OR_RETURN(ImportedModel model,
                           ImportOnnx(test.folder / "model.onnx", OptionsFor(read)));
   SLUICE_RETURN_IF_ERROR(Simplify(model.graph));
@@ -110,7 +109,7 @@ absl::Status RunTest(const ConformanceCase& test, const ConformanceTest& read) {
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const PortInfo& port = program->outputs()[i];
     SLUICE_RETURN_IF_ERROR(
-        Compare(read.outputs[i], port.type, runner.output_shapes()[i], outputs[i]));
+        Compare(read.outputs[i], port.type, runner.output_shapes()[i], outputs[i], tolerance));
   }
   return absl::OkStatus();
 }
@@ -138,7 +137,7 @@ Verdict ParseVerdict(const std::string& said) {
 
 }  // namespace
 
-Verdict RunHere(const ConformanceCase& test) {
+Verdict RunHere(const ConformanceCase& test, Tolerance tolerance) {
   const absl::StatusOr<ConformanceTest> read = ReadConformanceTest(test);
   if (!read.ok()) {
     return {.kind = Verdict::Kind::kRefused, .reason = Reason(read.status(), test)};
@@ -146,14 +145,14 @@ Verdict RunHere(const ConformanceCase& test) {
   if (read->kind != ConformanceClass::kCore) {
     return {.kind = Verdict::Kind::kOther, .test_class = read->kind, .reason = {}};
   }
-  const absl::Status status = RunTest(test, *read);
+  const absl::Status status = RunTest(test, *read, tolerance);
   if (status.ok()) return {};
   const bool wrong = absl::IsDataLoss(status) || absl::IsInternal(status);
   return {.kind = wrong ? Verdict::Kind::kWrong : Verdict::Kind::kRefused,
           .reason = Reason(status, test)};
 }
 
-Verdict RunApart(const ConformanceCase& test) {
+Verdict RunApart(const ConformanceCase& test, Tolerance tolerance) {
   int ends[2] = {};
   SLUICE_CHECK(::pipe(ends) == 0);
   const pid_t child = ::fork();
@@ -161,7 +160,7 @@ Verdict RunApart(const ConformanceCase& test) {
   if (child == 0) {
     ::close(ends[0]);
     ::alarm(kMostSeconds);
-    const Verdict verdict = RunHere(test);
+    const Verdict verdict = RunHere(test, tolerance);
     const std::string said =
         std::string({static_cast<char>('0' + static_cast<int>(verdict.kind)),
                      static_cast<char>('0' + static_cast<int>(verdict.test_class))}) +

@@ -23,12 +23,17 @@ struct Verdict {
   std::string reason;
 };
 
+// How far an element may be from the wanted one: as the suite's own runner compares.
+struct Tolerance {
+  double relative = 1e-3, absolute = 1e-7;
+};
+
 // In a process of its own, which a crash or an endless loop ends alone.
 // Requires: no other thread runs in this process.
-Verdict RunApart(const ConformanceCase& test);
+Verdict RunApart(const ConformanceCase& test, Tolerance tolerance = {});
 
 // In this process.
-Verdict RunHere(const ConformanceCase& test);
+Verdict RunHere(const ConformanceCase& test, Tolerance tolerance = {});
 
 }  // namespace sluice
 
