@@ -108,9 +108,9 @@ TEST(GraphTest, RefusesAnOutputShapeThatDoesNotFollow) {
 
 TEST(GraphTest, RefusesComputedWeightsAndValuesUsedTooEarly) {
   Graph graph;
-  const ValueId x = Input(graph, {1, 3, 8, 8});
-  const ValueId w = Input(graph, {4, 3, 1, 1});
-  Compute(graph, Window({1, 1}, {1, 1}, {0, 0}), {x, w}, {1, 4, 8, 8});
+  const ValueId x = Input(graph, {2, 8});
+  const ValueId w = Input(graph, {8, 4});
+  Compute(graph, FullyConnected{}, {x, w}, {2, 4});
   EXPECT_THAT(Message(Validate(graph)), HasSubstr("want a constant"));
 
   Graph backwards;

@@ -241,8 +241,7 @@ TEST(UnsupportedTest, NamesEveryNodeWithoutAKernel) {
   GraphBuilder b;
   const ValueId x = b.Input({1, 3, 4, 4}, DataType::kFloat64);
   const ValueId y = b.Input({1, 3, 4, 4});
-  const ValueId bad =
-      b.Add(Pool{Pool::Kind::kMax, {2, 2}, {1, 1}, {1, 1}, {0, 0}, {0, 0}, false}, {x});
+  const ValueId bad = b.Add(Lrn{}, {x});
   const ValueId also = b.Add(Lrn{}, {x});
   const ValueId good = b.Add(Unary{Kind::kRelu}, {y});
   const Graph graph = b.Finish({bad, also, good});
