@@ -1,6 +1,7 @@
 #include "client/infer_inputs.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 #include <filesystem>
@@ -136,12 +137,27 @@ void FillFloats(RandomBits& random, std::string& data) {
   }
 }
 
+// Multiples of 1/1024, which both 16-bit formats and the way to them hold exactly, but for
+// bfloat16: its 8 bits take the upper ones.
+void FillHalves(bool brain, RandomBits& random, std::string& data) {
+  for (std::size_t at = 0; at < data.size(); at += sizeof(std::uint16_t)) {
+    const float value = static_cast<float>(random.Next() >> 54) / 1024;
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    // The exponent's bias is 127 in 32 bits and 15 in FP16; zero has neither exponent nor fraction.
+    const std::uint32_t half = bits == 0 ? 0 : (bits - (std::uint32_t{112} << 23)) >> 13;
+    const auto stored = static_cast<std::uint16_t>(brain ? bits >> 16 : half);
+    std::memcpy(data.data() + at, &stored, sizeof stored);
+  }
+}
+
 absl::Status FillRandom(RandomBits& random, Tensor& tensor) {
   const std::string_view type = tensor.datatype;
   if (type == "FP32") {
     FillFloats<float>(random, tensor.data);
   } else if (type == "FP64") {
     FillFloats<double>(random, tensor.data);
+  } else if (type == "FP16" || type == "BF16") {
+    FillHalves(type == "BF16", random, tensor.data);
   } else if (type == "BOOL") {
     FillWith<std::uint8_t>(2, random, tensor.data);
   } else if (type == "UINT8") {

@@ -71,7 +71,7 @@ def promised_budget(binaries, model, scratch, dims=()):
         daemon.ctl("infer", "net", "--random", "1", "--repeat", "3")
         peak = daemon.peak_bytes()
         assert peak <= budget, f"{model}: peak {peak} over the budget of {budget}"
-    less = budget * 95 // 100
+    less = budget * 9 // 10
     assert_refused(binaries, model, less, dims, scratch / "less")
     useful = promise["largest_useful_budget_bytes"]
     with Daemon(binaries, configuration(model, useful, dims), work=scratch / "least") as daemon:
