@@ -96,7 +96,7 @@ To Convert(From x) {
     using Limits = std::numeric_limits<To>;
     constexpr auto kLow = static_cast<From>(Limits::lowest());
     constexpr auto kHigh = static_cast<From>(Limits::max());  // Or the next above.
-    if (x != x) return To{0};
+    if (std::isnan(x)) return To{0};
     if (x <= kLow) return Limits::lowest();
     return x >= kHigh ? Limits::max() : static_cast<To>(x);
   } else {

@@ -43,7 +43,7 @@ ValueId Compute(Graph& graph, Operation operation, std::vector<std::optional<Val
 }
 
 Convolution Window(std::vector<std::int64_t> kernel, std::vector<std::int64_t> strides,
-                   std::vector<std::int64_t> pads) {
+                   const std::vector<std::int64_t>& pads) {
   const std::size_t spatial = kernel.size();
   return {.kernel = std::move(kernel),
           .strides = std::move(strides),
