@@ -81,9 +81,10 @@ void RunDequantize(const Parameters& parameters, std::size_t total,
   auto* y = reinterpret_cast<Real*>(output);
   ForEachRun(parameters, total, [&](std::size_t run, std::size_t begin, std::size_t end) {
     const auto scale = Convert<float>(scales[parameters.Scale(run)]);
-    const std::int64_t zero = zeros == nullptr ? Q{0} : zeros[parameters.Zero(run)];
+    const auto zero =
+        zeros == nullptr ? std::int64_t{0} : Convert<std::int64_t>(zeros[parameters.Zero(run)]);
     for (std::size_t i = begin; i < end; ++i) {
-      const auto moved = static_cast<std::int32_t>(q[i] - zero);
+      const auto moved = static_cast<std::int32_t>(Convert<std::int64_t>(q[i]) - zero);
       y[i] = Convert<Real>(static_cast<float>(moved) * scale);
     }
   });
