@@ -22,7 +22,8 @@ namespace {
 // Numbers of 16 bits, widened as they are read.
 class HalfConstant final : public Constant {
  public:
-  explicit HalfConstant(std::vector<float> values) {
+  explicit HalfConstant(const std::vector<float>& values) {
+    values_.reserve(values.size());
     for (const float value : values) {
       const float half = std::ldexp(std::round(std::ldexp(value, 8)), -8);
       values_.push_back(half);
@@ -97,7 +98,8 @@ std::vector<std::int64_t> ChannelsOfElements(const Case& one) {
     const auto at = static_cast<std::int64_t>(i);
     channels[i] = at / inside % one.weights[dim];
     if (one.groups > 1) {
-      channels[i] += at / (ElementCount(one.weights) / one.weights[0]) / rows * one.weights[dim];
+      const auto elements = static_cast<std::int64_t>(ElementCount(one.weights));
+      channels[i] += at / (elements / one.weights[0]) / rows * one.weights[dim];
     }
   }
   return channels;
