@@ -45,10 +45,14 @@ function(sluice_library name)
 endfunction()
 
 # What nearly every test includes, compiled once. Not in `dev`, whose build shows what a test has
-# forgotten to include.
+# forgotten to include. Everything that uses them is compiled with -pthread, as the libraries of
+# some tests ask for: the compiler takes them only where both sides have the same macros. Where they
+# differ all the same (OpenMP), it reads the headers themselves.
+set(CMAKE_PCH_WARN_INVALID OFF)
 if(SLUICE_PRECOMPILE)
   add_library(sluice_test_headers OBJECT ${PROJECT_SOURCE_DIR}/cmake/test_headers.cc)
   target_link_libraries(sluice_test_headers PRIVATE sluice_flags GTest::gmock)
+  target_compile_options(sluice_test_headers PRIVATE -pthread)
   target_precompile_headers(sluice_test_headers PRIVATE
     <gmock/gmock.h> <gtest/gtest.h> <filesystem> <functional> <optional> <random> <span> <variant>
     <absl/status/statusor.h> <absl/strings/str_format.h>)
@@ -62,6 +66,7 @@ function(sluice_test name)
   target_link_libraries(${name} PRIVATE sluice_flags ${ARG_DEPENDS} GTest::gmock GTest::gtest_main)
   if(SLUICE_PRECOMPILE)
     target_precompile_headers(${name} REUSE_FROM sluice_test_headers)
+    target_compile_options(${name} PRIVATE -pthread)
   endif()
   add_test(NAME ${name} COMMAND ${name})
   if(NOT ARG_LABELS)
