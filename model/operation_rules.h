@@ -82,6 +82,10 @@ absl::Status CheckTypes(const Convolution& op, Inputs inputs, const Value& y);
 // each row of a and each column of b. The output is INT32.
 absl::Status CheckTypes(const MatMul& op, Inputs inputs, const Value& y);
 
+Arity ArityOf(const Recurrent& op);
+MaybeShape ShapeOf(const Recurrent& op, Inputs inputs);
+absl::Status CheckTypes(const Recurrent& op, Inputs inputs, const Value& y);
+
 Arity ArityOf(const Normalize& op);
 MaybeShape ShapeOf(const Normalize& op, Inputs inputs);
 // elementwise_rules.cc

@@ -312,6 +312,50 @@ Problem AnyReshape(Draw& draw) {
   return {std::move(node), {}};
 }
 
+Problem AnyRecurrent(Draw& draw) {
+  using Kind = Recurrent::Kind;
+  const auto kind = static_cast<Kind>(draw.Below(3));
+  const std::int64_t gates = kind == Kind::kRnn ? 1 : kind == Kind::kGru ? 3 : 4;
+  Recurrent op;
+  op.kind = kind;
+  op.direction = static_cast<Recurrent::Direction>(draw.Below(3));
+  const std::int64_t directions = op.direction == Recurrent::Direction::kBidirectional ? 2 : 1;
+  const std::array kinds = {Unary::Kind::kSigmoid, Unary::Kind::kTanh, Unary::Kind::kRelu,
+                            Unary::Kind::kHardSigmoid};
+  for (std::int64_t i = 0; i < directions * std::min<std::int64_t>(gates, 3); ++i) {
+    if (kind == Kind::kGru && i >= directions * 2) break;
+    const std::int64_t any = draw.Below(std::ssize(kinds));
+    op.activations.push_back(
+        {.kind = kinds[static_cast<std::size_t>(any)], .alpha = 0.2f, .beta = 0.5f});
+  }
+  if (draw.Coin()) op.clip = 0.75f;
+  op.linear_before_reset = draw.Coin();
+  op.coupled_input_forget = draw.Below(4) == 0;
+  const std::int64_t steps = draw.Below(5), batch = draw.Below(4), hidden = draw.Below(70);
+  KernelCase node(op);
+  // Small enough that states stay near 1 and rounding errors do not grow from step to step.
+  const auto floats = [&](Shape shape) {
+    node.Input(draw, std::move(shape), DataType::kFloat32, -0.1f, 0.1f);
+  };
+  const auto maybe = [&](const Shape& shape) {
+    draw.Coin() ? floats(shape) : static_cast<void>(node.Absent());
+  };
+  floats({steps, batch, directions * gates * hidden});
+  floats({directions, gates * hidden, hidden});
+  maybe({directions, 2 * gates * hidden});
+  if (draw.Coin()) {
+    node.Input(draw, {batch}, DataType::kInt32, -1, 6);
+  } else {
+    node.Absent();
+  }
+  maybe({directions, batch, hidden});
+  if (kind == Kind::kLstm) {
+    maybe({directions, batch, hidden});
+    maybe({directions, 3 * hidden});
+  }
+  return {std::move(node), {.ulp = 64, .absolute = 1e-5f}};
+}
+
 using Generator = Problem (*)(Draw&);
 struct Family {
   const char* name;
@@ -338,6 +382,7 @@ constexpr Family kFamilies[] = {
     {"reshape", &AnyReshape},
     {"normalize", &AnyNormalize},
     {"permuted_matmul", &AnyPermutedMatMul},
+    {"recurrent", &AnyRecurrent},
 };
 
 class KernelProperty : public testing::TestWithParam<Family> {};

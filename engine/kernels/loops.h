@@ -91,6 +91,8 @@ struct Loops {
 
   // Sum of the squares of x[i] - centre.
   float (*deviation)(const float* x, std::size_t n, float centre);
+  // y[i] += sum over k of x[k] * rows[i * n + k]; apart.
+  void (*dots)(const float* x, const float* rows, std::size_t n, float* y, std::size_t count);
   // y[i] = (x[i] - centre) * factor * scale[i] + shift[i]; either of the two may be null.
   void (*standardise)(const float* x, const float* scale, const float* shift, float* y,
                       std::size_t n, float centre, float factor);

@@ -59,6 +59,7 @@ absl::StatusOr<Kernel> Make(const Convolution& operation, const Problem& problem
 absl::StatusOr<Kernel> Make(const MatMul& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Quantize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Dequantize& operation, const Problem& problem);
+absl::StatusOr<Kernel> Make(const Recurrent& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const FullyConnected& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Resize& operation, const Problem& problem);
 absl::StatusOr<Kernel> Make(const Concat& operation, const Problem& problem);

@@ -58,6 +58,7 @@ void Define(const Select& operation, Operands inputs, const Result& y);
 void Define(const ArgReduce& operation, Operands inputs, const Result& y);
 void Define(const Hardmax& operation, Operands inputs, const Result& y);
 void Define(const CumulativeSum& operation, Operands inputs, const Result& y);
+void Define(const Recurrent& operation, Operands inputs, const Result& y);
 
 // One element through a unary function.
 double Apply(const Unary& unary, double x);

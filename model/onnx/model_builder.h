@@ -73,6 +73,9 @@ class NodeBuilder {
   onnx::TensorProto& Tensor(const std::string& name) {
     return *New(name, onnx::AttributeProto::TENSOR).mutable_t();
   }
+  onnx::GraphProto& Graph(const std::string& name) {
+    return *New(name, onnx::AttributeProto::GRAPH).mutable_g();
+  }
   onnx::NodeProto& proto() { return node_; }
 
  private:

@@ -17,7 +17,7 @@ OnnxNode::OnnxNode(Context context, int index, std::int64_t opset,
                    std::vector<std::optional<ValueId>> inputs)
     : context_(context),
       index_(index),
-      proto_(context.structure.model.graph().node(index)),
+      proto_(context.file.proto.node(index)),
       opset_(opset),
       inputs_(std::move(inputs)) {}
 
@@ -67,14 +67,20 @@ std::vector<float> OnnxNode::Floats(std::string_view name) {
   return {attribute->floats().begin(), attribute->floats().end()};
 }
 
+std::vector<std::string> OnnxNode::Strings(std::string_view name) {
+  const AttributeProto* attribute = Typed(name, AttributeProto::STRINGS);
+  if (attribute == nullptr) return {};
+  return {attribute->strings().begin(), attribute->strings().end()};
+}
+
 absl::StatusOr<Value> OnnxNode::Tensor(std::string_view name) {
   const AttributeProto* attribute = Typed(name, AttributeProto::TENSOR);
   SLUICE_RETURN_IF_ERROR(attribute_error_);
   int slot = 0;
   while (slot < proto_.attribute_size() && &proto_.attribute(slot) != attribute) ++slot;
-  const auto found = context_.structure.attributes.find({index_, slot});
+  const auto found = context_.file.attributes.find({index_, slot});
   const TensorContents contents =
-      found == context_.structure.attributes.end() ? TensorContents{} : found->second;
+      found == context_.file.attributes.end() ? TensorContents{} : found->second;
   SLUICE_ASSIGN_OR_RETURN(Value value, context_.tensors.Read(attribute->t(), contents));
   Widen(value);
   return value;
@@ -98,6 +104,20 @@ absl::StatusOr<Value> OnnxNode::KnownInput(std::size_t i) const {
 absl::StatusOr<std::vector<std::int64_t>> OnnxNode::Integers(std::size_t i) const {
   SLUICE_ASSIGN_OR_RETURN(const Value value, KnownInput(i));
   return ReadIntegers(value);
+}
+
+absl::StatusOr<std::optional<bool>> OnnxNode::Truth(ValueId id) const {
+  const Value& value = context_.graph.value(id);
+  if (value.type != DataType::kBool || ElementCount(value.shape) != 1) {
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "a condition is %s %s, want one BOOL", ProtocolName(value.type), FormatShape(value.shape)));
+  }
+  SLUICE_ASSIGN_OR_RETURN(const std::shared_ptr<const Constant> known,
+                          context_.known.Evaluate(context_.graph, id));
+  if (known == nullptr) return std::nullopt;
+  std::byte truth{};
+  SLUICE_RETURN_IF_ERROR(known->Read(Bytes(), {&truth, 1}));
+  return truth != std::byte{0};
 }
 
 absl::StatusOr<std::vector<float>> OnnxNode::Numbers(std::size_t i) const {

@@ -25,6 +25,8 @@
 
 namespace sluice {
 
+class GraphTranslator;
+
 using MaybeValue = absl::StatusOr<ValueId>;
 
 // Threads: one at a time. Borrows everything it is made with.
@@ -33,7 +35,8 @@ class OnnxNode {
   struct Context {
     Graph& graph;
     OnnxTensors& tensors;
-    const OnnxStructure& structure;
+    const OnnxGraph& file;         // That the node lies in.
+    const GraphTranslator& scope;  // Translates that one.
     Bytes max_tensor;
     Bytes& generated;  // What operators such as ConstantOfShape made so far.
     KnownValues& known;
@@ -53,6 +56,7 @@ class OnnxNode {
   std::string String(std::string_view name, std::string_view otherwise);
   std::vector<std::int64_t> Ints(std::string_view name);
   std::vector<float> Floats(std::string_view name);
+  std::vector<std::string> Strings(std::string_view name);
   // The tensor of an attribute as a constant of the graph. Requires: Has(name).
   absl::StatusOr<Value> Tensor(std::string_view name);
 
@@ -70,6 +74,8 @@ class OnnxNode {
   absl::StatusOr<std::vector<std::int64_t>> Integers(std::size_t i) const;
   absl::StatusOr<std::vector<float>> Numbers(std::size_t i) const;
   absl::Status NeedConstant(std::size_t i) const;
+  // A single boolean; nullopt where it is computed. Fails: INVALID_ARGUMENT, it is none.
+  absl::StatusOr<std::optional<bool>> Truth(ValueId id) const;
   // Input i as a constant, whose elements are known.
   absl::StatusOr<Value> KnownInput(std::size_t i) const;
 
@@ -99,6 +105,11 @@ class OnnxNode {
   // Outputs beyond the first, which the translation returns.
   void SetOutput(std::size_t i, ValueId id) { extra_outputs_[i] = id; }
   std::optional<ValueId> extra_output(std::size_t i) const;
+
+  // The outputs of the graph that an attribute holds, which becomes part of this one; it may be
+  // asked for again, with other inputs. Fails: as GraphTranslator::Inline.
+  absl::StatusOr<std::vector<ValueId>> Inline(std::string_view attribute,
+                                              std::span<const ValueId> inputs) const;
 
   // The node that computes a value; null for inputs and constants.
   const Node* Producer(ValueId id) const;
@@ -174,6 +185,8 @@ std::span<const OnnxOperator> IndexOperators();      // Gather and scatter by in
 std::span<const OnnxOperator> SelectionOperators();  // TopK, NonZero and their like.
 std::span<const OnnxOperator> SamplingOperators();   // Samples of images.
 std::span<const OnnxOperator> EinsumOperators();
+std::span<const OnnxOperator> RecurrentOperators();
+std::span<const OnnxOperator> ControlOperators();  // If, Loop and Scan.
 
 }  // namespace sluice
 

@@ -17,12 +17,12 @@ std::vector<OnnxOperator> Together(std::initializer_list<std::span<const OnnxOpe
 }  // namespace
 
 std::span<const OnnxOperator> KnownOperators() {
-  static const std::vector<OnnxOperator> known =
-      Together({ElementwiseOperators(), ArithmeticOperators(), LogicOperators(),
-                ReductionOperators(), WindowOperators(), MatrixOperators(), NormOperators(),
-                NormalizationOperators(), MovementOperators(), ConstantOperators(),
-                ResizeOperators(), PadOperators(), IndexOperators(), SelectionOperators(),
-                SamplingOperators(), EinsumOperators(), QuantizedOperators()});
+  static const std::vector<OnnxOperator> known = Together(
+      {ElementwiseOperators(), ArithmeticOperators(), LogicOperators(), ReductionOperators(),
+       WindowOperators(), MatrixOperators(), NormOperators(), NormalizationOperators(),
+       MovementOperators(), ConstantOperators(), ResizeOperators(), PadOperators(),
+       IndexOperators(), SelectionOperators(), SamplingOperators(), EinsumOperators(),
+       QuantizedOperators(), RecurrentOperators(), ControlOperators()});
   return known;
 }
 

@@ -54,9 +54,11 @@ class Walker {
   Bytes charged() const { return reader_.charged(); }
 
  private:
-  absl::Status Graph(Bytes end);
-  absl::Status Node(Bytes end);
-  absl::Status Attribute(Bytes end, int node, int attribute, std::string& into);
+  absl::Status Graph(Bytes end, OnnxGraph& into);
+  absl::Status Initializer(Bytes end, OnnxGraph& into);
+  absl::Status Node(Bytes end, OnnxGraph& into);
+  absl::Status Attribute(Bytes end, OnnxGraph& graph, int attribute, std::string& into);
+  absl::Status Subgraph(const WireField& field, OnnxGraph& graph, int attribute);
   absl::Status Tensor(Bytes end, std::string& into, TensorContents& contents);
   absl::Status Info(const WireField& field, onnx::ValueInfoProto& into);
   // A field of length `field` must be a message.
@@ -67,7 +69,8 @@ class Walker {
   OnnxStructure& out_;
   Bytes end_;
   bool graph_seen_ = false;
-  std::string message_;  // The one being gathered; kept for its capacity.
+  int depth_ = 0;                             // Of the graph at hand.
+  std::size_t nodes_ = 0, initializers_ = 0;  // Of all graphs.
 };
 
 absl::Status Walker::NeedMessage(const WireField& field, std::string_view what) {
@@ -90,7 +93,7 @@ absl::Status Walker::Model() {
       SLUICE_RETURN_IF_ERROR(NeedMessage(f, "the graph"));
       if (graph_seen_) return absl::InvalidArgumentError("the file has two graphs");
       graph_seen_ = true;
-      SLUICE_RETURN_IF_ERROR(Graph(f.end()));
+      SLUICE_RETURN_IF_ERROR(Graph(f.end(), out_.graph));
     } else if (f.number == field::kModelIrVersion || f.number == field::kModelProducer ||
                f.number == field::kModelOpset) {
       SLUICE_RETURN_IF_ERROR(reader_.Charge(kNodeOverhead));
@@ -116,28 +119,19 @@ absl::Status Walker::Info(const WireField& f, onnx::ValueInfoProto& into) {
   return Parse(into, field_bytes.substr(field_bytes.size() - size), "graph input or output");
 }
 
-absl::Status Walker::Graph(Bytes end) {
-  onnx::GraphProto& graph = *out_.model.mutable_graph();
+absl::Status Walker::Graph(Bytes end, OnnxGraph& into) {
+  onnx::GraphProto& graph = into.proto;
   while (reader_.position() < end) {
     SLUICE_ASSIGN_OR_RETURN(const WireField f, reader_.Next(end));
     switch (f.number) {
       case field::kGraphNode:
         SLUICE_RETURN_IF_ERROR(NeedMessage(f, "a node"));
-        SLUICE_RETURN_IF_ERROR(Node(f.end()));
+        SLUICE_RETURN_IF_ERROR(Node(f.end(), into));
         break;
-      case field::kGraphInitializer: {
+      case field::kGraphInitializer:
         SLUICE_RETURN_IF_ERROR(NeedMessage(f, "an initialiser"));
-        SLUICE_RETURN_IF_ERROR(reader_.Charge(kNodeOverhead));
-        if (out_.initializers.size() >= max_nodes_) {
-          return absl::ResourceExhaustedError(
-              absl::StrFormat("more than %d initialisers", max_nodes_));
-        }
-        message_.clear();
-        TensorContents& contents = out_.initializers.emplace_back();
-        SLUICE_RETURN_IF_ERROR(Tensor(f.end(), message_, contents));
-        SLUICE_RETURN_IF_ERROR(Parse(*graph.add_initializer(), message_, "tensor"));
+        SLUICE_RETURN_IF_ERROR(Initializer(f.end(), into));
         break;
-      }
       case field::kGraphInput:
         SLUICE_RETURN_IF_ERROR(Info(f, *graph.add_input()));
         break;
@@ -145,10 +139,10 @@ absl::Status Walker::Graph(Bytes end) {
         SLUICE_RETURN_IF_ERROR(Info(f, *graph.add_output()));
         break;
       case field::kGraphName: {
-        message_.clear();
-        SLUICE_RETURN_IF_ERROR(reader_.Copy(f, message_));
+        std::string message;
+        SLUICE_RETURN_IF_ERROR(reader_.Copy(f, message));
         onnx::GraphProto name;
-        SLUICE_RETURN_IF_ERROR(Parse(name, message_, "graph"));
+        SLUICE_RETURN_IF_ERROR(Parse(name, message, "graph"));
         graph.set_name(name.name());
         break;
       }
@@ -161,15 +155,22 @@ absl::Status Walker::Graph(Bytes end) {
   return absl::OkStatus();
 }
 
-absl::Status Walker::Node(Bytes end) {
-  onnx::GraphProto& graph = *out_.model.mutable_graph();
+absl::Status Walker::Initializer(Bytes end, OnnxGraph& into) {
   SLUICE_RETURN_IF_ERROR(reader_.Charge(kNodeOverhead));
-  if (static_cast<std::size_t>(graph.node_size()) >= max_nodes_) {
+  if (++initializers_ > max_nodes_) {
+    return absl::ResourceExhaustedError(absl::StrFormat("more than %d initialisers", max_nodes_));
+  }
+  std::string message;
+  SLUICE_RETURN_IF_ERROR(Tensor(end, message, into.initializers.emplace_back()));
+  return Parse(*into.proto.add_initializer(), message, "tensor");
+}
+
+absl::Status Walker::Node(Bytes end, OnnxGraph& into) {
+  SLUICE_RETURN_IF_ERROR(reader_.Charge(kNodeOverhead));
+  if (++nodes_ > max_nodes_) {
     return absl::ResourceExhaustedError(absl::StrFormat("more than %d nodes", max_nodes_));
   }
-  const int index = graph.node_size();
-  message_.clear();
-  std::string attribute_bytes;
+  std::string message, attribute_bytes;
   int attributes = 0;
   while (reader_.position() < end) {
     SLUICE_ASSIGN_OR_RETURN(const WireField f, reader_.Next(end));
@@ -177,20 +178,21 @@ absl::Status Walker::Node(Bytes end) {
       SLUICE_RETURN_IF_ERROR(NeedMessage(f, "an attribute"));
       SLUICE_RETURN_IF_ERROR(reader_.Charge(kNodeOverhead));
       attribute_bytes.clear();
-      SLUICE_RETURN_IF_ERROR(Attribute(f.end(), index, attributes++, attribute_bytes));
-      AppendLengthTag(field::kNodeAttribute, attribute_bytes.size(), message_);
-      message_ += attribute_bytes;
+      SLUICE_RETURN_IF_ERROR(Attribute(f.end(), into, attributes++, attribute_bytes));
+      AppendLengthTag(field::kNodeAttribute, attribute_bytes.size(), message);
+      message += attribute_bytes;
     } else if (f.number == field::kNodeDoc) {
       SLUICE_RETURN_IF_ERROR(reader_.Drop(f));
     } else {
       SLUICE_RETURN_IF_ERROR(reader_.Charge(kFieldOverhead));
-      SLUICE_RETURN_IF_ERROR(reader_.Copy(f, message_));
+      SLUICE_RETURN_IF_ERROR(reader_.Copy(f, message));
     }
   }
-  return Parse(*graph.add_node(), message_, "node");
+  return Parse(*into.proto.add_node(), message, "node");
 }
 
-absl::Status Walker::Attribute(Bytes end, int node, int attribute, std::string& into) {
+// The node is the one that the graph gets next.
+absl::Status Walker::Attribute(Bytes end, OnnxGraph& graph, int attribute, std::string& into) {
   bool tensor_seen = false;
   while (reader_.position() < end) {
     SLUICE_ASSIGN_OR_RETURN(const WireField f, reader_.Next(end));
@@ -203,12 +205,14 @@ absl::Status Walker::Attribute(Bytes end, int node, int attribute, std::string& 
         std::string tensor;
         TensorContents contents;
         SLUICE_RETURN_IF_ERROR(Tensor(f.end(), tensor, contents));
-        if (contents.field != 0) out_.attributes[{node, attribute}] = contents;
+        if (contents.field != 0) graph.attributes[{graph.proto.node_size(), attribute}] = contents;
         AppendLengthTag(field::kAttributeTensor, tensor.size(), into);
         into += tensor;
         break;
       }
       case field::kAttributeGraph:
+        SLUICE_RETURN_IF_ERROR(Subgraph(f, graph, attribute));
+        break;
       case field::kAttributeGraphs:
       case field::kAttributeTensors:
       case field::kAttributeDoc:
@@ -224,6 +228,22 @@ absl::Status Walker::Attribute(Bytes end, int node, int attribute, std::string& 
         SLUICE_RETURN_IF_ERROR(reader_.Copy(f, into));
     }
   }
+  return absl::OkStatus();
+}
+
+absl::Status Walker::Subgraph(const WireField& f, OnnxGraph& graph, int attribute) {
+  SLUICE_RETURN_IF_ERROR(NeedMessage(f, "a graph"));
+  SLUICE_RETURN_IF_ERROR(reader_.Charge(kNodeOverhead * 2));
+  if (depth_ >= kMaxGraphDepth) {
+    return absl::ResourceExhaustedError(
+        absl::StrFormat("graphs nest in graphs, deeper than %d", kMaxGraphDepth));
+  }
+  std::unique_ptr<OnnxGraph>& inner = graph.subgraphs[{graph.proto.node_size(), attribute}];
+  if (inner != nullptr) return absl::InvalidArgumentError("an attribute has two graphs");
+  inner = std::make_unique<OnnxGraph>();
+  ++depth_;
+  SLUICE_RETURN_IF_ERROR(Graph(f.end(), *inner));
+  --depth_;
   return absl::OkStatus();
 }
 

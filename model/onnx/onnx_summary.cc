@@ -28,27 +28,34 @@ OnnxPort PortOf(const onnx::ValueInfoProto& value) {
   return port;
 }
 
-OnnxSummary Summarize(const onnx::ModelProto& model) {
+void CountOperators(const OnnxGraph& graph, OnnxSummary& summary) {
+  for (const onnx::NodeProto& node : graph.proto.node()) {
+    const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
+    ++summary.operators[standard ? node.op_type() : node.domain() + "." + node.op_type()];
+  }
+  summary.nodes += static_cast<std::size_t>(graph.proto.node_size());
+  for (const auto& [place, inner] : graph.subgraphs) CountOperators(*inner, summary);
+}
+
+OnnxSummary Summarize(const OnnxStructure& structure) {
   OnnxSummary summary;
+  const onnx::ModelProto& model = structure.model;
+  const onnx::GraphProto& graph = structure.graph.proto;
   summary.producer = model.producer_name();
   for (const onnx::OperatorSetIdProto& import : model.opset_import()) {
     if (import.domain().empty() || import.domain() == "ai.onnx") summary.opset = import.version();
   }
   std::unordered_set<std::string> initializers;
-  for (const onnx::TensorProto& tensor : model.graph().initializer()) {
+  for (const onnx::TensorProto& tensor : graph.initializer()) {
     initializers.insert(tensor.name());
   }
-  for (const onnx::ValueInfoProto& input : model.graph().input()) {
+  for (const onnx::ValueInfoProto& input : graph.input()) {
     if (!initializers.contains(input.name())) summary.inputs.push_back(PortOf(input));
   }
-  for (const onnx::ValueInfoProto& output : model.graph().output()) {
+  for (const onnx::ValueInfoProto& output : graph.output()) {
     summary.outputs.push_back(PortOf(output));
   }
-  for (const onnx::NodeProto& node : model.graph().node()) {
-    const bool standard = node.domain().empty() || node.domain() == "ai.onnx";
-    ++summary.operators[standard ? node.op_type() : node.domain() + "." + node.op_type()];
-  }
-  summary.nodes = static_cast<std::size_t>(model.graph().node_size());
+  CountOperators(structure.graph, summary);
   return summary;
 }
 
@@ -61,7 +68,7 @@ absl::StatusOr<OnnxSummary> SummarizeOnnx(const std::filesystem::path& path,
   if (file.ok()) {
     const absl::StatusOr<OnnxStructure> structure =
         ReadOnnxStructure(**file, options.max_structure, options.max_nodes);
-    if (structure.ok()) return Summarize(structure->model);
+    if (structure.ok()) return Summarize(*structure);
     failed = structure.status();
   }
   return absl::Status(failed.code(),

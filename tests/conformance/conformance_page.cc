@@ -63,16 +63,18 @@ std::string FormatConformancePage(std::span<const ConformanceResult> results) {
     if (kind == ConformanceClass::kCore) continue;
     absl::StrAppendFormat(&page, "| %s | %d |\n", Name(kind), count);
   }
-  page += "\n## Core tests that do not pass\n\n| test | why |\n|---|---|\n";
+  page += "\n## Core tests that do not pass\n\n";
+  std::string rows;
   for (const ConformanceResult& result : results) {
     if (result.verdict.kind != Verdict::Kind::kRefused &&
         result.verdict.kind != Verdict::Kind::kWrong) {
       continue;
     }
     const bool wrong = result.verdict.kind == Verdict::Kind::kWrong;
-    absl::StrAppendFormat(&page, "| %s/%s | %s%s |\n", result.test.group, result.test.name,
+    absl::StrAppendFormat(&rows, "| %s/%s | %s%s |\n", result.test.group, result.test.name,
                           wrong ? "**wrong:** " : "", Cell(result.verdict.reason));
   }
+  page += rows.empty() ? "None.\n" : "| test | why |\n|---|---|\n" + rows;
   return page;
 }
 

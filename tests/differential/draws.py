@@ -234,6 +234,40 @@ def rotary(draw):
     return Case("RotaryEmbedding", 17, inputs, (2, 3), MICROSOFT, interleaved=int(coin(draw)))
 
 
+# What ONNX Runtime computes of an empty sequence, and of a state before one, the specification does
+# not say: lengths are at least 1.
+def recurrent(draw):
+    op, gates = [("RNN", 1), ("GRU", 3), ("LSTM", 4)][some(draw, 0, 2)]
+    steps, batch, width, hidden = (some(draw, 1, n) for n in (5, 3, 9, 18))
+    direction = ["forward", "reverse", "bidirectional"][some(draw, 0, 2)]
+    directions = 2 if direction == "bidirectional" else 1
+    state = (directions, batch, hidden)
+
+    def small(*shape):
+        return floats(draw, *shape) / 8
+
+    def perhaps(*shape):
+        return small(*shape) if coin(draw) else None
+
+    lengths = draw.integers(1, steps + 1, batch).astype(np.int32) if coin(draw) else None
+    inputs = [small(steps, batch, width), small(directions, gates * hidden, width),
+              small(directions, gates * hidden, hidden), perhaps(directions, 2 * gates * hidden),
+              lengths, perhaps(*state)]
+    attributes = {"hidden_size": hidden, "direction": direction}
+    if op == "LSTM":
+        inputs += [perhaps(*state), perhaps(directions, 3 * hidden)]
+    if op == "GRU":
+        attributes["linear_before_reset"] = int(coin(draw))
+    if coin(draw):
+        attributes["clip"] = 0.25
+    if coin(draw):
+        names = ["Sigmoid", "Tanh", "Relu", "HardSigmoid"]
+        count = {"RNN": 1, "GRU": 2, "LSTM": 3}[op] * directions
+        attributes["activations"] = [names[some(draw, 0, 3)] for _ in range(count)]
+    return Case(op, 14, inputs, constants(draw, 4),
+                outputs=3 if op == "LSTM" else 2, **attributes)
+
+
 FAMILIES = {function.__name__: function for function in (
     matmul, gemm, conv, conv_transpose, softmax, batch_norm, layer_norm, instance_norm, gelus,
-    skip_norm, fused_matmul, attention, multi_head_attention, rotary)}
+    skip_norm, fused_matmul, attention, multi_head_attention, rotary, recurrent)}
