@@ -115,7 +115,7 @@ TEST(InferInputsTest, RefusesToMakeUpOpenShapesAndStrings) {
   EXPECT_FALSE(LoadInputs(std::vector<TensorInfo>{{"x", "FP32", {-1, 3}}}, {.zeros = true}).ok());
   EXPECT_FALSE(LoadInputs(std::vector<TensorInfo>{{"x", "BYTES", {1}}}, {.zeros = true}).ok());
   EXPECT_FALSE(LoadInputs(std::vector<TensorInfo>{{"x", "FP32", {1 << 30}}}, {.zeros = true}).ok());
-  EXPECT_FALSE(LoadInputs(std::vector<TensorInfo>{{"x", "FP16", {1}}}, {.seed = 1}).ok());
+  EXPECT_FALSE(LoadInputs(std::vector<TensorInfo>{{"x", "BYTES", {1}}}, {.seed = 1}).ok());
 }
 
 TEST(InferInputsTest, TakesATensorSet) {

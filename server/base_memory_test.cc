@@ -22,6 +22,13 @@ Bytes Reserved(const MemoryLedger& ledger, std::string_view name) {
   return sum;
 }
 
+// What one may find beside what is looked for. The address sanitizer keeps a byte for every eight.
+#if defined(__SANITIZE_ADDRESS__)
+constexpr std::int64_t kSlack = 6 << 20;
+#else
+constexpr std::int64_t kSlack = 1 << 20;
+#endif
+
 // Anonymous memory that nobody has reserved.
 class Hoard {
  public:
@@ -46,7 +53,7 @@ class BaseMemoryTest : public testing::Test {
 TEST_F(BaseMemoryTest, ExplainsTheEmptyProcess) {
   const ProcessMemory process = ReadProcessMemory();
   const std::int64_t unaccounted = Unaccounted(process, base_.UsedLines(process));
-  EXPECT_LT(std::abs(unaccounted), 1 << 20);
+  EXPECT_LT(std::abs(unaccounted), kSlack);
 }
 
 TEST_F(BaseMemoryTest, ShowsWhatNoLineExplains) {
@@ -54,14 +61,14 @@ TEST_F(BaseMemoryTest, ShowsWhatNoLineExplains) {
   const ProcessMemory process = ReadProcessMemory();
   const std::int64_t unaccounted = Unaccounted(process, base_.UsedLines(process));
   EXPECT_GT(unaccounted, 31 << 20);
-  EXPECT_LT(unaccounted, 33 << 20);
+  EXPECT_LT(unaccounted, (32 << 20) + kSlack);
 }
 
 TEST_F(BaseMemoryTest, CountsReservedMemoryAsExplained) {
   const Reservation reserved = *ledger_.Reserve("weights", "a", 32_MiB);
   const Hoard hoard(32_MiB);
   const ProcessMemory process = ReadProcessMemory();
-  EXPECT_LT(std::abs(Unaccounted(process, base_.UsedLines(process))), 1 << 20);
+  EXPECT_LT(std::abs(Unaccounted(process, base_.UsedLines(process))), kSlack);
 }
 
 TEST_F(BaseMemoryTest, RaisesTheHeadroomAndLowersItAgain) {

@@ -3,8 +3,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <memory>
 #include <span>
 #include <utility>
@@ -54,9 +54,7 @@ absl::Status Compare(const Value& wanted, DataType type, const Shape& shape,
   }
   const std::vector<std::byte> want = Contents(wanted);
   if (!IsFloat(type)) {
-    if (found.size() == want.size() && std::memcmp(found.data(), want.data(), want.size()) == 0) {
-      return absl::OkStatus();
-    }
+    if (std::ranges::equal(found, want)) return absl::OkStatus();
     return absl::DataLossError(absl::StrFormat("output \"%s\" has other elements", wanted.name));
   }
   const std::vector<double> a = AsDoubles(type, found), b = AsDoubles(type, want);
