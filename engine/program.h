@@ -61,6 +61,8 @@ struct PortInfo {
   Shape shape;
   BufferIndex buffer{};
   std::optional<Dynamic> dynamic = {};
+  // Of an input that the graph was made for one content of: that; empty: anything will do.
+  std::vector<std::byte> required = {};
 };
 
 // What a step is given to run with. Borrowed for the call.

@@ -75,7 +75,11 @@ absl::StatusOr<std::optional<Affine>> FromBinary(const GraphEditor& editor, std:
 // Where a convolution or product has its output channels; nullopt for other operations.
 std::optional<std::size_t> ChannelAxis(const GraphEditor& editor, std::size_t node) {
   const Operation& operation = editor.node(node).operation;
-  if (std::holds_alternative<Convolution>(operation)) return 1;
+  if (std::holds_alternative<Convolution>(operation)) {
+    // Of bytes, bias and factor are in other units.
+    if (!IsFloat(editor.input_value(node, 0).type)) return std::nullopt;
+    return 1;
+  }
   if (std::holds_alternative<FullyConnected>(operation)) {
     return editor.value(editor.node(node).output).shape.size() - 1;
   }

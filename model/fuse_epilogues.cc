@@ -198,7 +198,8 @@ bool IsFusible(Kind kind) {
 std::vector<Epilogue>* EpiloguesAt(GraphEditor& editor, std::size_t node) {
   Operation& operation = editor.operation(node);
   if (auto* op = std::get_if<Convolution>(&operation)) {
-    // Kernels for computed weights have no tails.
+    // Tails of bytes are what fuse_quantized.cc gave them; kernels for computed weights have none.
+    if (!IsFloat(editor.input_value(node, 0).type)) return nullptr;
     for (std::size_t i = 1; i < std::min<std::size_t>(editor.node(node).inputs.size(), 3); ++i) {
       const std::optional<ValueId>& parameter = editor.node(node).inputs[i];
       if (parameter && editor.value(*parameter).constant == nullptr) return nullptr;

@@ -179,6 +179,34 @@ std::vector<std::byte> PackIntegers(DataType type, std::span<const std::int64_t>
   return bytes;
 }
 
+absl::StatusOr<std::vector<std::byte>> PackNumbers(DataType type,
+                                                   std::span<const double> elements) {
+  if (IsFloat(type)) {
+    if (type == DataType::kFloat64) {
+      const std::span<const std::byte> bytes = std::as_bytes(elements);
+      return std::vector<std::byte>(bytes.begin(), bytes.end());
+    }
+    return PackFloats(type, std::vector<float>(elements.begin(), elements.end()));
+  }
+  constexpr double kExact = 0x1p53;
+  std::vector<std::int64_t> integers;
+  integers.reserve(elements.size());
+  for (const double element : elements) {
+    const bool whole = element >= -kExact && element <= kExact && element == std::trunc(element);
+    if (whole) integers.push_back(static_cast<std::int64_t>(element));
+  }
+  Value packed{.name = {}, .type = type, .shape = {std::ssize(integers)}, .constant = {}};
+  packed.constant = InlineConstant(PackIntegers(type, integers));
+  SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> kept, ReadIntegers(packed));
+  if (integers.size() == elements.size() && kept == integers) {
+    std::vector<std::byte> bytes(packed.constant->in_memory().begin(),
+                                 packed.constant->in_memory().end());
+    return bytes;
+  }
+  return absl::InvalidArgumentError(
+      absl::StrFormat("a number is none of type %s", ProtocolName(type)));
+}
+
 std::vector<std::size_t> BroadcastIndices(std::span<const std::int64_t> from,
                                           std::span<const std::int64_t> to) {
   SLUICE_CHECK(from.size() <= to.size());

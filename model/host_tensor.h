@@ -38,6 +38,8 @@ absl::StatusOr<std::vector<std::int64_t>> ReadIntegers(const Value& value);
 // IsInteger, respectively.
 std::vector<std::byte> PackFloats(DataType type, std::span<const float> elements);
 std::vector<std::byte> PackIntegers(DataType type, std::span<const std::int64_t> elements);
+// Of any type. Fails: INVALID_ARGUMENT, a fraction or more than 2^53 for integers.
+absl::StatusOr<std::vector<std::byte>> PackNumbers(DataType type, std::span<const double> elements);
 
 // Steps through the elements of `from` in the order of a broadcast to `to`: element i of the result
 // is where element i of `to` comes from. Requires: the shapes broadcast.

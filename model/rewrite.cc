@@ -160,6 +160,7 @@ absl::Status Simplify(Graph& graph) {
   std::size_t applied = 0;
   DropUnused(graph);
   DropIdentities(graph);
+  SLUICE_RETURN_IF_ERROR(FuseQuantized(graph, applied));
   SLUICE_RETURN_IF_ERROR(RecogniseNorms(graph, applied));
   DropUnused(graph);
   SLUICE_RETURN_IF_ERROR(Recognise(graph, applied));

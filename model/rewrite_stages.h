@@ -12,6 +12,10 @@
 
 namespace sluice {
 
+// Between dequantised and quantised numbers, bytes are computed with. Runs before anything that
+// would give the same operations tails. Fails: DATA_LOSS.
+absl::Status FuseQuantized(Graph& graph, std::size_t& applied);
+
 // Constants become affines, spelled-out activations one operation, pads part of what reads them.
 // Fails: DATA_LOSS.
 absl::Status Recognise(Graph& graph, std::size_t& applied);

@@ -30,6 +30,8 @@ struct ModelConfig {
   std::filesystem::path path;  // The model file.
   std::filesystem::path root;  // Where model and external data must lie; empty: see ImportOptions.
   std::map<std::string, std::int64_t> dims;
+  // Contents of inputs that decide shapes or branches; requests must bring the same.
+  std::map<std::string, std::vector<double>> values;
   Pipeline pipeline = Pipeline::kAsynchronous;
   WeightStorage weights = WeightStorage::kAsIs;
   std::optional<Bytes> max_resident;  // Most of its weights that stay in memory; the rest streams.

@@ -68,6 +68,7 @@ models:
     version: 7
     path: net/m.onnx
     dims: { batch: 1, "x[2]": 608 }
+    values: { sr: 16000, shape: [1, -1.5] }
     pipeline: resident
     priority: 1
     deadline: 50ms
@@ -98,6 +99,8 @@ models:
   EXPECT_EQ(model.path, folder_ / "net/m.onnx");
   EXPECT_EQ(model.root, "");
   EXPECT_EQ(model.dims.at("x[2]"), 608);
+  EXPECT_THAT(model.values.at("sr"), testing::ElementsAre(16000));
+  EXPECT_THAT(model.values.at("shape"), testing::ElementsAre(1, -1.5));
   EXPECT_EQ(model.pipeline, ModelConfig::Pipeline::kResident);
   EXPECT_EQ(model.priority, 1);
   EXPECT_EQ(model.deadline, std::chrono::milliseconds(50));
@@ -217,6 +220,9 @@ TEST_F(ConfigTest, RefusesWhatCannotBeServed) {
   EXPECT_THAT(Refusal("models: [{name: a, path: x, dims: {b: {min: 1, max: 2}}}]"),
               HasSubstr("models[0].dims.b: got a map, want one size"));
   EXPECT_THAT(Refusal("models: [{name: a, path: x, dims: {b: 0}}]"), HasSubstr("dims.b"));
+  EXPECT_THAT(Refusal("models: [{name: a, path: x, values: {sr: fast}}]"),
+              HasSubstr("models[0].values.sr: got \"fast\", want a number, or a list"));
+  EXPECT_THAT(Refusal("models: [{name: a, path: x, values: {sr: []}}]"), HasSubstr("values.sr"));
   EXPECT_THAT(Refusal("models: [{name: a, path: x, load: request}]"), HasSubstr("load"));
   EXPECT_THAT(Refusal("cache_dir: relative"), HasSubstr("want an absolute path"));
   EXPECT_THAT(Refusal("listen: []"), HasSubstr("listen"));

@@ -6,9 +6,11 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/escaping.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "model/host_tensor.h"
 #include "server/typed_contents.h"
 
 namespace sluice {
@@ -205,6 +207,36 @@ absl::Status CheckMissing(const ModelInferRequest& request, const ModelInterface
       model.inputs.size(), request.inputs_size(), NamesOf(missing), NamesOf(got)));
 }
 
+// The first elements of a tensor, for people.
+std::string ElementsText(const PortInfo& port, std::span<const std::byte> contents) {
+  constexpr std::size_t kMost = 8;
+  Value value{.name = port.name, .type = port.type, .shape = port.shape, .constant = {}};
+  value.constant = InlineConstant({contents.begin(), contents.end()});
+  std::vector<std::string> elements;
+  if (IsInteger(port.type)) {
+    const auto integers = ReadIntegers(value);
+    for (const std::int64_t x : integers.value_or(std::vector<std::int64_t>())) {
+      elements.push_back(absl::StrCat(x));
+    }
+  } else if (port.type == DataType::kFloat32) {
+    const auto floats = ReadFloats(value);
+    for (const float x : floats.value_or(std::vector<float>())) elements.push_back(absl::StrCat(x));
+  }
+  if (elements.empty() || elements.size() > kMost) return "other contents";
+  return absl::StrJoin(elements, ", ");
+}
+
+// Branches and shapes of the graph follow from contents that its description gave.
+absl::Status CheckRequired(const PortInfo& port, std::span<const std::byte> contents,
+                           std::string_view where) {
+  if (port.required.empty() || std::ranges::equal(contents, port.required)) {
+    return absl::OkStatus();
+  }
+  return absl::InvalidArgumentError(absl::StrFormat(
+      "%s: got %s, want %s: the model was loaded for that (`values` of its description)", where,
+      ElementsText(port, contents), ElementsText(port, port.required)));
+}
+
 absl::Status ReadInputs(const ModelInferRequest& request, const ModelInterface& model,
                         DecodedRequest& decoded) {
   SLUICE_RETURN_IF_ERROR(CheckRawCount(request, model));
@@ -236,6 +268,7 @@ absl::Status ReadInputs(const ModelInferRequest& request, const ModelInterface& 
       decoded.inputs[*index] = bytes;  // Moving the vector below leaves its bytes in place.
       decoded.converted.push_back(std::move(bytes));
     }
+    SLUICE_RETURN_IF_ERROR(CheckRequired(port, decoded.inputs[*index], where));
   }
   return CheckMissing(request, model, given);
 }

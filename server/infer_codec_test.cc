@@ -171,6 +171,23 @@ TEST(InferCodecTest, ATensorWithoutElementsNeedsNoData) {
   EXPECT_TRUE(decoded->inputs[0].empty());
 }
 
+TEST(InferCodecTest, AnInputThatTheModelWasLoadedForTakesThatAlone) {
+  PortInfo rate{"sr", DataType::kInt64, {}, {}};
+  rate.required.resize(8);
+  const std::int64_t wanted = 16000;
+  std::memcpy(rate.required.data(), &wanted, sizeof(wanted));
+  const std::vector<PortInfo> inputs = {rate};
+  const auto decode = [&](std::int64_t sent) {
+    ModelInferRequest request;
+    AddInput(request, "sr", "INT64", {});
+    request.mutable_inputs(0)->mutable_contents()->add_int64_contents(sent);
+    return DecodeRequest(request, {"m", inputs, Outputs()}).status();
+  };
+  EXPECT_TRUE(decode(16000).ok()) << decode(16000);
+  EXPECT_EQ(decode(8000).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(std::string(decode(8000).message()), HasSubstr("got 8000, want 16000"));
+}
+
 TEST(InferCodecTest, QuotesCutAndEscapeForeignText) {
   EXPECT_EQ(Quoted("a\nb"), "\"a\\nb\"");
   EXPECT_EQ(Quoted(std::string(1000, 'q')), "\"" + std::string(64, 'q') + "...\"");

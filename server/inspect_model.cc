@@ -29,6 +29,7 @@ Bytes Sum(std::span<const Bytes> amounts) {
 absl::StatusOr<Bytes> FileWeights(const ModelConfig& model, ModelInspection& inspection) {
   ImportOptions options;
   options.dims = model.dims;
+  options.numbers = model.values;
   options.root = model.root;
   options.missing = &inspection.unsupported;
   SLUICE_ASSIGN_OR_RETURN(const ImportedModel imported, ImportOnnx(model.path, options));

@@ -22,8 +22,9 @@ constexpr const char* kUnloaded = "not loaded: a client unloaded it";
 
 bool SameDescription(const ModelConfig& a, const ModelConfig& b) {
   return a.version == b.version && a.path == b.path && a.root == b.root && a.dims == b.dims &&
-         a.pipeline == b.pipeline && a.weights == b.weights && a.max_resident == b.max_resident &&
-         a.priority == b.priority && a.deadline == b.deadline && a.load == b.load;
+         a.values == b.values && a.pipeline == b.pipeline && a.weights == b.weights &&
+         a.max_resident == b.max_resident && a.priority == b.priority && a.deadline == b.deadline &&
+         a.load == b.load;
 }
 
 // Loaded, and neither its description nor its file has changed since.

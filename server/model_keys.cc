@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <array>
+#include <cmath>
 #include <limits>
 #include <string>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "server/config_keys.h"
 #include "server/key_table.h"
@@ -35,7 +38,44 @@ bool ApplyDims(const YamlNode& node, const Place<ModelDescription>& place) {
   return true;
 }
 
-constexpr std::array<Key<ModelDescription>, 10> kModelKeys = {{
+// Most numbers of one input, which decide shapes and branches: few do.
+constexpr std::size_t kMaxValues = 256;
+
+bool TakeNumber(const YamlNode& node, std::vector<double>& numbers) {
+  double number = 0;
+  if (!IsText(node) || !absl::SimpleAtod(node.text, &number) || !std::isfinite(number)) {
+    return false;
+  }
+  numbers.push_back(number);
+  return true;
+}
+
+// One number, or a list of them.
+bool TakeNumbers(const YamlNode& node, std::vector<double>& numbers) {
+  if (node.kind != YamlNode::Kind::kList) return TakeNumber(node, numbers);
+  return !node.items.empty() && node.items.size() <= kMaxValues &&
+         std::ranges::all_of(node.items,
+                             [&](const YamlNode& item) { return TakeNumber(item, numbers); });
+}
+
+bool ApplyValues(const YamlNode& node, const Place<ModelDescription>& place) {
+  if (node.kind != YamlNode::Kind::kMap || node.entries.size() > 64) return false;
+  for (const auto& [name, value] : node.entries) {
+    const std::string key = absl::StrFormat("%s.%s", place.key, name.substr(0, 80));
+    std::vector<double> numbers;
+    if (name.empty() || name.size() > 256) {
+      place.errors.Add(value.line, key, "a name of this length", "1 to 256 characters");
+    } else if (!TakeNumbers(value, numbers)) {
+      place.errors.Add(value.line, key, Describe(value),
+                       absl::StrFormat("a number, or a list of 1 to %d", kMaxValues));
+    } else {
+      place.target.config.values[name] = std::move(numbers);
+    }
+  }
+  return true;
+}
+
+constexpr std::array<Key<ModelDescription>, 11> kModelKeys = {{
     {"name", "a name of 1 to 128 of A-Z a-z 0-9 . _ -",
      [](const YamlNode& node, const Place<ModelDescription>& place) {
        if (!IsText(node) || !IsModelName(node.text)) return false;
@@ -58,6 +98,7 @@ constexpr std::array<Key<ModelDescription>, 10> kModelKeys = {{
        return true;
      }},
     {"dims", "a map of at most 64 dimensions to sizes, such as {batch: 1, height: 608}", ApplyDims},
+    {"values", "a map of at most 64 inputs to numbers, such as {sr: 16000}", ApplyValues},
     {"pipeline", "asynchronous or resident (others are not supported)",
      [](const YamlNode& node, const Place<ModelDescription>& place) {
        if (!IsText(node)) return false;

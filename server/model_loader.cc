@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
 #include "model/rewrite.h"
 #include "planner/offset_plan.h"
@@ -104,6 +105,9 @@ PackageIdentity IdentityOf(const ModelConfig& config, const ImportedModel& impor
   identity.text += absl::StrFormat("structure %016x\n", imported.structure_hash);
   for (const auto& [name, size] : config.dims) {
     identity.text += absl::StrFormat("dimension %s %d\n", name, size);
+  }
+  for (const auto& [name, numbers] : config.values) {
+    identity.text += absl::StrFormat("values %s %s\n", name, absl::StrJoin(numbers, " "));
   }
   identity.text += absl::StrFormat("weights %s\n", std::string(Name(config.weights)));
   identity.text += absl::StrFormat("program %s\n", program.fingerprint());
@@ -207,6 +211,7 @@ std::string FileStamp(const std::filesystem::path& path) {
 absl::StatusOr<ImportedModel> ImportModel(const ModelConfig& config, Bytes max_structure) {
   ImportOptions options;
   options.dims = config.dims;
+  options.numbers = config.values;
   options.root = config.root;
   options.max_structure = max_structure;
   SLUICE_ASSIGN_OR_RETURN(ImportedModel imported, ImportOnnx(config.path, options));
@@ -258,6 +263,7 @@ absl::StatusOr<std::unique_ptr<LoadedModel>> LoadModel(const ModelConfig& config
   loaded->stamp = std::move(prepared.stamp);
   loaded->kernels = std::move(prepared.kernels);
   loaded->metadata = std::move(prepared.metadata);
+  loaded->required = std::move(prepared.imported.specialised);
   loaded->input_bytes = PortBytes(program.inputs());
   loaded->output_bytes = PortBytes(program.outputs());
   loaded->costs = UnknownCosts(program);

@@ -69,6 +69,10 @@ void ModelRegistry::SetReady(ServedModel& model) {
     MutexLock lock(mutex_);
     model.status.inputs.assign(program.inputs().begin(), program.inputs().end());
     model.status.outputs.assign(program.outputs().begin(), program.outputs().end());
+    for (PortInfo& input : model.status.inputs) {
+      const auto required = model.loaded->required.find(input.name);
+      if (required != model.loaded->required.end()) input.required = required->second;
+    }
     model.status.state = ModelState::kReady;
     model.status.reason.clear();
     CopyNumbers(*model.loaded, model.loaded->plan.ring, model.status);

@@ -6,6 +6,7 @@
 #define SLUICE_SERVER_SERVED_MODEL_H_
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -30,6 +31,7 @@ struct LoadedModel {
   std::string stamp;              // Size and times of its files, as imported.
   absl::Status damage;            // Not OK when its weights could not be brought into memory.
   std::vector<Bytes> read_bytes;  // Of the disk, by extent: whole pages.
+  std::map<std::string, std::vector<std::byte>> required;  // Contents of inputs: PortInfo.
   std::vector<Bytes> input_bytes, output_bytes;  // Of one inference, by port.
 };
 

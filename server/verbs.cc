@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/strings/numbers.h"
 #include "absl/strings/str_format.h"
 #include "base/status_macros.h"
 #include "planner/plan_picture.h"
@@ -36,7 +37,7 @@ struct Verbs::Arguments {
   std::string file, config, model, out_dir;
   std::string plan_out, picture, strategy, time_limit = "10s";
   std::string memory, read_rate = "1.5GB", read_latency = "100us";
-  std::vector<std::string> dims;
+  std::vector<std::string> dims, values;
   std::uint64_t work_limit = PlanRequest().work_limit;
   int threads = 0;
   bool json = false, frontier = false, measure = false, as_written = false;
@@ -54,6 +55,19 @@ absl::Status AddDimension(const std::string& text, ModelConfig& model) {
         absl::StrFormat("--dims: got \"%s\", want NAME=SIZE, such as batch=1", text));
   }
   model.dims[text.substr(0, equals)] = *size;
+  return absl::OkStatus();
+}
+
+// "sr=16000"; said again, another number of the same input.
+absl::Status AddNumber(const std::string& text, ModelConfig& model) {
+  const std::size_t equals = text.rfind('=');
+  double number = 0;
+  if (equals == std::string::npos || equals == 0 ||
+      !absl::SimpleAtod(text.substr(equals + 1), &number)) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("--values: got \"%s\", want INPUT=NUMBER, such as sr=16000", text));
+  }
+  model.values[text.substr(0, equals)].push_back(number);
   return absl::OkStatus();
 }
 
@@ -268,7 +282,7 @@ void AddJointOptions(CLI::App& verb, std::string& memory, std::string& read_rate
 
 void AddModelOptions(
     CLI::App& verb, std::string& file, std::string& config, std::string& model,
-    std::vector<std::string>& dims, int& threads,
+    std::vector<std::string>& dims, std::vector<std::string>& values, int& threads,
     const std::string& about_threads = "Threads of one inference; 0: all that may be used",
     const std::string& about_file = "Model file") {
   CLI::Option* file_option = verb.add_option("FILE", file, about_file);
@@ -278,9 +292,12 @@ void AddModelOptions(
       ->needs(config_option);
   CLI::Option* dims_option =
       verb.add_option("--dims", dims, "Symbolic dimensions: NAME=SIZE,...")->delimiter(',');
+  CLI::Option* values_option =
+      verb.add_option("--values", values, "Contents of inputs: NAME=NUMBER,...")->delimiter(',');
   CLI::Option* threads_option =
       verb.add_option("--threads", threads, about_threads)->check(CLI::Range(0, 256));
-  config_option->excludes(file_option)->excludes(dims_option)->excludes(threads_option);
+  config_option->excludes(file_option)->excludes(dims_option)->excludes(values_option);
+  config_option->excludes(threads_option);
 }
 
 }  // namespace
@@ -289,14 +306,14 @@ Verbs::Verbs(CLI::App& app) : arguments_(std::make_unique<Arguments>()) {
   Arguments& all = *arguments_;
   app.require_subcommand(0, 1);
   all.inspect = app.add_subcommand("inspect", "Say what a model is, and what it takes to serve it");
-  AddModelOptions(*all.inspect, all.file, all.config, all.model, all.dims, all.threads);
+  AddModelOptions(*all.inspect, all.file, all.config, all.model, all.dims, all.values, all.threads);
   all.inspect->add_flag("--json", all.json, "For programs");
   all.compile =
       app.add_subcommand("compile", "Make a model's package, so that the daemon finds it");
-  AddModelOptions(*all.compile, all.file, all.config, all.model, all.dims, all.threads);
+  AddModelOptions(*all.compile, all.file, all.config, all.model, all.dims, all.values, all.threads);
   all.compile->add_option("--out-dir", all.out_dir, "Folder of packages: the daemon's cache_dir");
   all.plan = app.add_subcommand("plan", "Say where intermediate tensors go in one arena");
-  AddModelOptions(*all.plan, all.file, all.config, all.model, all.dims, all.threads,
+  AddModelOptions(*all.plan, all.file, all.config, all.model, all.dims, all.values, all.threads,
                   "Threads of the search, 1 if not given, 4 at most; for a model also of one "
                   "inference, all that may be used if not given",
                   "Model file, or usage records in a file whose name ends in .csv");
@@ -357,6 +374,12 @@ std::optional<int> Verbs::Run(char** argv) {
   if (!described.ok()) return Fail(described.status());
   for (const std::string& dimension : all.dims) {
     if (const absl::Status added = AddDimension(dimension, described->model); !added.ok()) {
+      spdlog::critical("{}", std::string(added.message()));
+      return static_cast<int>(ExitCode::kUsage);
+    }
+  }
+  for (const std::string& number : all.values) {
+    if (const absl::Status added = AddNumber(number, described->model); !added.ok()) {
       spdlog::critical("{}", std::string(added.message()));
       return static_cast<int>(ExitCode::kUsage);
     }

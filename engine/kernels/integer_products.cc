@@ -3,13 +3,14 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 #include <utility>
 #include <vector>
 
+#include "base/status_macros.h"
+#include "engine/kernels/byte_output.h"
+#include "engine/kernels/integer_product.h"
 #include "engine/kernels/makers.h"
 #include "engine/kernels/parallel.h"
-#include "engine/kernels/rounding.h"
 
 namespace sluice::kernels {
 namespace {
@@ -56,48 +57,6 @@ void AddScaled(const Bytes8& x, std::int64_t first, std::int64_t stride, std::in
   }
 }
 
-struct Output {
-  DataType type = DataType::kInt32;
-  float low = -std::numeric_limits<float>::infinity();
-  float high = std::numeric_limits<float>::infinity();
-
-  void Write(const Sums& sums, std::int64_t count, float factor, const std::byte* zero,
-             std::int64_t at, std::byte* output) const {
-    switch (type) {
-      case DataType::kInt8:
-        return WriteBytes<std::int8_t>(sums, count, factor, zero, at, output);
-      case DataType::kUint8:
-        return WriteBytes<std::uint8_t>(sums, count, factor, zero, at, output);
-      case DataType::kFloat32:
-        for (std::int64_t i = 0; i < count; ++i) {
-          reinterpret_cast<float*>(output)[at + i] =
-              Tail(sums[static_cast<std::size_t>(i)], factor);
-        }
-        return;
-      default:
-        for (std::int64_t i = 0; i < count; ++i) {
-          reinterpret_cast<std::uint32_t*>(output)[at + i] = sums[static_cast<std::size_t>(i)];
-        }
-    }
-  }
-
- private:
-  float Tail(std::uint32_t sum, float factor) const {
-    const float v = static_cast<float>(static_cast<std::int32_t>(sum)) * factor;
-    return std::min(std::max(v, low), high);
-  }
-  template <typename Q>
-  void WriteBytes(const Sums& sums, std::int64_t count, float factor, const std::byte* zero,
-                  std::int64_t at, std::byte* output) const {
-    const float moved = zero == nullptr ? 0 : static_cast<float>(*reinterpret_cast<const Q*>(zero));
-    const Saturation<Q> saturation(moved);
-    Q* y = reinterpret_cast<Q*>(output) + at;
-    for (std::int64_t i = 0; i < count; ++i) {
-      y[i] = saturation.Round(Tail(sums[static_cast<std::size_t>(i)], factor));
-    }
-  }
-};
-
 const std::byte* At(std::span<const std::byte* const> inputs, std::size_t i) {
   return i < inputs.size() ? inputs[i] : nullptr;
 }
@@ -111,7 +70,7 @@ struct IntegerConvolution {
   std::vector<std::int64_t> in, out, kernel, strides, dilations, pads;  // Spatial.
   std::int64_t images = 0, groups = 1, sources = 0, results = 0;        // Channels of one group.
   Bytes8 x = {}, weights = {};
-  Output output = {};
+  ByteOutput output = {};
 
   static std::int64_t Count(const std::vector<std::int64_t>& sizes) {
     std::int64_t count = 1;
@@ -185,18 +144,15 @@ struct IntegerConvolution {
           const std::int64_t count = std::min(kChunk, length - first);
           sums.fill(bias == nullptr ? 0 : bias[channel]);
           SumRow(from, by, i / rows / channels, channel, i % rows, first, count, sums);
-          output.Write(sums, count, factors == nullptr ? 1.0f : factors[channel], At(inputs, 6),
-                       i * length + first, to);
+          output.Write(sums.data(), count, factors == nullptr ? 1.0f : factors[channel],
+                       At(inputs, 6), i * length + first, to);
         }
       }
     });
   }
 };
 
-struct IntegerMatMul {
-  std::int64_t rows = 0, columns = 0, depth = 0;
-  std::int64_t a_row = 0, a_depth = 0, b_depth = 0, b_column = 0;   // Strides.
-  std::vector<std::pair<std::int64_t, std::int64_t>> batches = {};  // Where operands start.
+struct IntegerMatMul : IntegerProduct {
   Bytes8 a = {}, b = {};
 
   void operator()(std::span<const std::byte* const> inputs, std::byte* to) const {
@@ -235,7 +191,7 @@ struct IntegerMatMul {
         sums[static_cast<std::size_t>(j)] -=
             total * static_cast<std::uint32_t>(right.Zero(first + j));
       }
-      Output{}.Write(sums, count, 1.0f, nullptr, i * columns + first, to);
+      ByteOutput{}.Write(sums.data(), count, 1.0f, nullptr, i * columns + first, to);
     }
   }
 };
@@ -264,6 +220,8 @@ bool IsOfBytes(const Problem& problem) {
 }
 
 absl::StatusOr<Kernel> MakeOfBytes(const Convolution& operation, const Problem& problem) {
+  SLUICE_ASSIGN_OR_RETURN(std::optional<Kernel> tiled, MakeTiled(operation, problem));
+  if (tiled) return *std::move(tiled);
   const Shape &x = problem.input(0).shape, &y = problem.output().shape;
   IntegerConvolution run{.in = {x.begin() + 2, x.end()},
                          .out = {y.begin() + 2, y.end()},
@@ -278,16 +236,7 @@ absl::StatusOr<Kernel> MakeOfBytes(const Convolution& operation, const Problem& 
   run.x.is_signed = problem.input(0).type == DataType::kInt8;
   run.weights.is_signed = problem.input(1).type == DataType::kInt8;
   run.weights.one_zero = IsOneElement(problem, 5);
-  run.output.type = problem.output().type;
-  for (const Epilogue& epilogue : operation.epilogues) {
-    const bool relu = epilogue.unary.kind == Unary::Kind::kRelu;
-    if (epilogue.kind != Epilogue::Kind::kUnary || operation.epilogues.size() > 1 ||
-        (!relu && epilogue.unary.kind != Unary::Kind::kClip)) {
-      return absl::UnimplementedError("convolution of bytes: no kernel with this tail");
-    }
-    run.output.low = relu ? 0 : epilogue.unary.alpha;
-    if (!relu) run.output.high = epilogue.unary.beta;
-  }
+  SLUICE_ASSIGN_OR_RETURN(run.output, ByteOutput::Of(operation, problem));
   Kernel kernel;
   kernel.name = problem.KernelName("rows of bytes");
   kernel.run = [run = std::move(run)](std::span<const std::byte* const> inputs, std::byte* output,
@@ -298,9 +247,10 @@ absl::StatusOr<Kernel> MakeOfBytes(const Convolution& operation, const Problem& 
 absl::StatusOr<Kernel> MakeOfBytes(const MatMul& operation, const Problem& problem) {
   const std::span<const std::int64_t> a = problem.input(0).shape, b = problem.input(1).shape;
   const std::span<const std::int64_t> y = problem.output().shape;
-  IntegerMatMul run{.rows = y[y.size() - 2],
-                    .columns = y[y.size() - 1],
-                    .depth = a[a.size() - (operation.transposed_a ? 2 : 1)]};
+  IntegerMatMul run;
+  run.rows = y[y.size() - 2];
+  run.columns = y[y.size() - 1];
+  run.depth = a[a.size() - (operation.transposed_a ? 2 : 1)];
   run.a_row = operation.transposed_a ? 1 : run.depth;
   run.a_depth = operation.transposed_a ? run.rows : 1;
   run.b_depth = operation.transposed_b ? 1 : run.columns;
@@ -316,6 +266,7 @@ absl::StatusOr<Kernel> MakeOfBytes(const MatMul& operation, const Problem& probl
         BatchIndex(a.first(a.size() - 2), result, i) * run.rows * run.depth,
         BatchIndex(b.first(b.size() - 2), result, i) * run.depth * run.columns);
   }
+  if (std::optional<Kernel> tiled = MakeTiled(operation, run, problem)) return *std::move(tiled);
   Kernel kernel;
   kernel.name = problem.KernelName("rows of bytes");
   kernel.run = [run = std::move(run)](std::span<const std::byte* const> inputs, std::byte* output,

@@ -1,5 +1,7 @@
 #include "engine/kernels/loops.h"
 
+#include "engine/kernels/byte_tiles.h"
+
 namespace sluice::kernels {
 
 namespace generic {
@@ -30,6 +32,15 @@ const Loops& BestLoops() {
   if (const Loops* loops = LoopsFor(Isa::kAvx512)) return *loops;
   if (const Loops* loops = LoopsFor(Isa::kAvx2)) return *loops;
   return generic::kLoops;
+}
+
+const ByteTiles* ByteTilesFor([[maybe_unused]] const Loops& loops) {
+#ifdef SLUICE_X86_LOOPS
+  if (&loops == LoopsFor(Isa::kAvx512) && __builtin_cpu_supports("avx512vnni")) {
+    return VnniByteTiles();
+  }
+#endif
+  return nullptr;
 }
 
 }  // namespace sluice::kernels

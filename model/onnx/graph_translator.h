@@ -9,6 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -33,7 +34,8 @@ struct Translation {
   OnnxTensors& tensors;
   const ImportOptions& options;
   std::int64_t opset = 0;
-  KnownValues known;
+  std::map<std::string, std::vector<std::byte>> values;  // Contents of inputs, as far as given.
+  KnownValues known = KnownValues(values);
   Graph graph = {};
   Bytes generated = {};
   UnsupportedList unsupported = {};

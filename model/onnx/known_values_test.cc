@@ -14,6 +14,7 @@ namespace {
 using testing::ElementsAre;
 using testing::HasSubstr;
 using testing::IsEmpty;
+using testing::Key;
 
 std::vector<std::byte> Contents(const std::vector<std::int64_t>& elements) {
   std::vector<std::byte> bytes(elements.size() * sizeof(std::int64_t));
@@ -40,7 +41,7 @@ TEST(KnownValuesTest, ContentsOfAnInputDecideShapes) {
       model.builder.Import({.values = {{"half", Contents({1, 6})}}});
   ASSERT_TRUE(imported.ok()) << imported.status();
   EXPECT_EQ(OutputShape(imported->graph), (Shape{2, 12}));
-  EXPECT_THAT(imported->specialised, ElementsAre("half"));
+  EXPECT_THAT(imported->specialised, ElementsAre(Key("half")));
 }
 
 TEST(KnownValuesTest, ContentsThatDecideNothingSpecialiseNothing) {

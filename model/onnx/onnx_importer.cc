@@ -6,7 +6,9 @@
 #include <vector>
 
 #include "absl/strings/str_format.h"
+#include "absl/strings/str_join.h"
 #include "base/status_macros.h"
+#include "model/host_tensor.h"
 #include "model/model_file.h"
 #include "model/onnx/graph_translator.h"
 #include "model/onnx/input_dims.h"
@@ -47,17 +49,23 @@ class Importer {
                 .tensors = tensors,
                 .options = options,
                 .opset = opset,
-                .known = KnownValues(options.values)},
+                .values = options.values},
         main_(shared_, structure.graph, nullptr) {}
 
   absl::StatusOr<Graph> Import();
   // Inputs whose contents the graph was made for.
-  std::vector<std::string> specialised() const { return shared_.known.used(); }
+  std::map<std::string, std::vector<std::byte>> specialised() const {
+    std::map<std::string, std::vector<std::byte>> contents;
+    for (const std::string& name : shared_.known.used()) contents[name] = shared_.values.at(name);
+    return contents;
+  }
   // What unrolling has added to the graph, as far as it is not dropped again.
   Bytes unrolled() const { return shared_.inlined == 0 ? Bytes() : kUnrolledNode * nodes_; }
 
  private:
   absl::Status ReadInputs();
+  absl::Status ReadNumbers(const Value& input);
+  absl::Status CheckGivenNames() const;
   absl::Status ReadOutputs();
   ValueId Convert(ValueId id, DataType type);
   ValueId Rounded(const onnx::ValueInfoProto& output, ValueId id);
@@ -95,6 +103,36 @@ ValueId Importer::Rounded(const onnx::ValueInfoProto& output, ValueId id) {
   return rounded;
 }
 
+// Numbers that were given for an input become its contents.
+absl::Status Importer::ReadNumbers(const Value& input) {
+  const auto given = shared_.options.numbers.find(input.name);
+  if (given == shared_.options.numbers.end()) return absl::OkStatus();
+  const std::uint64_t count = ElementCount(input.shape);
+  if (given->second.size() != count) {
+    return absl::InvalidArgumentError(
+        absl::StrFormat("values of input \"%s\": got %d numbers, want %d for %s", input.name,
+                        given->second.size(), count, FormatShape(input.shape)));
+  }
+  absl::StatusOr<std::vector<std::byte>> packed = PackNumbers(input.type, given->second);
+  if (!packed.ok()) {
+    return absl::InvalidArgumentError(absl::StrFormat("values of input \"%s\": %s", input.name,
+                                                      std::string(packed.status().message())));
+  }
+  shared_.values.insert_or_assign(input.name, *std::move(packed));
+  return absl::OkStatus();
+}
+
+absl::Status Importer::CheckGivenNames() const {
+  for (const auto& [name, numbers] : shared_.options.numbers) {
+    if (shared_.values.contains(name)) continue;
+    std::vector<std::string> names;
+    for (const ValueId id : shared_.graph.inputs) names.push_back(shared_.graph.value(id).name);
+    return absl::InvalidArgumentError(absl::StrFormat(
+        "values: there is no input \"%s\"; there are: %s", name, absl::StrJoin(names, ", ")));
+  }
+  return absl::OkStatus();
+}
+
 absl::Status Importer::ReadInputs() {
   const ImportOptions& options = shared_.options;
   std::vector<const onnx::ValueInfoProto*> inputs;
@@ -115,12 +153,13 @@ absl::Status Importer::ReadInputs() {
           absl::StrFormat("input \"%s\" has shape %s, the limit for a tensor is %s", input->name(),
                           FormatShape(value->shape), FormatBytes(options.max_tensor)));
     }
+    SLUICE_RETURN_IF_ERROR(ReadNumbers(*value));
     const ValueId id = shared_.graph.Add(*std::move(value));
     shared_.graph.inputs.push_back(id);
     const bool widens = IsShortFloat(shared_.graph.value(id).type);
     main_.Name(input->name(), widens ? Convert(id, DataType::kFloat32) : id);
   }
-  return absl::OkStatus();
+  return CheckGivenNames();
 }
 
 absl::Status Importer::ReadOutputs() {

@@ -32,6 +32,8 @@ struct ImportOptions {
   // the shape of something depends on them (the new shape of a reshape, a trip count): the graph
   // is then for these contents alone, and ImportedModel::specialised names the input.
   std::map<std::string, std::vector<std::byte>> values = {};
+  // The same as numbers, which become elements of the input's type.
+  std::map<std::string, std::vector<double>> numbers = {};
   // The model and its external data must lie in this folder once links are resolved. Empty: the
   // model anywhere, its external data in the folder where the file itself lies.
   std::filesystem::path root = {};
@@ -50,8 +52,8 @@ struct ImportedModel {
   std::vector<std::filesystem::path> files;
   std::string producer;
   std::int64_t opset = 0;
-  // Inputs whose contents the graph was made for.
-  std::vector<std::string> specialised;
+  // Inputs whose contents the graph was made for, and those contents.
+  std::map<std::string, std::vector<std::byte>> specialised;
   // An upper estimate of what the graph holds beside constants that stay in files.
   Bytes structure_memory;
   // XXH3-64 of everything but the initialisers' contents.

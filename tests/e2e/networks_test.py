@@ -8,7 +8,7 @@ others in tests/networks/cases. Generated networks are made here, byte for byte.
 
 Usage: networks_test.py BUILD_DIR [--all] [NETWORK ...]
 
-  --all   transformers too, and more budgets: residents chosen by the planner in the smallest, and
+  --all   large ones too (transformers, 16-bit floats), and more budgets: residents chosen by the planner in the smallest, and
           half of the weights
 """
 import argparse
@@ -27,7 +27,9 @@ LIGHT = ("bvlc_alexnet", "densenet121", "inception_v1", "inception_v2", "resnet5
 # Those of a group share a resident daemon, so that no disk or memory holds all of them at once.
 GROUPS = (
     ("mnist_cnn", "mobilenet_v2_050_128", "ulfg_rfb320", "ppocr_v4_det", "ppocr_v2_cls",
-     "fastestdet", "yunet_n_dynamic"),
+     "fastestdet", "yunet_n_dynamic", "dtln_1", "dtln_2", "silero_vad_v5", "basic_pitch",
+     "magika_v3_3"),
+    ("ulfg_rfb320_qdq", "ulfg_rfb320_qlinear", "gen_mobilenet_v2_qdq"),
     ("light_densenet121", "light_inception_v1", "light_inception_v2", "light_resnet50",
      "light_shufflenet", "light_squeezenet"),
     ("gen_resnet50", "gen_resnet50_dyn_ext", "gen_mobilenet_v2", "densenet201"),
@@ -36,12 +38,19 @@ GROUPS = (
     ("light_vgg19",),
     ("gen_vgg16",),
 )
-# Three to five hundred megabytes each; only with --all.
-TRANSFORMERS = (("gen_bert_base",), ("gpt2",), ("vit_b16",))
+# Fifty to five hundred megabytes each, some with seconds of arithmetic; only with --all.
+HEAVY = (("gen_bert_base",), ("gpt2",), ("vit_b16",), ("gen_resnet50_fp16",), ("isnet_fp16",))
 assert {f"light_{name}" for name in LIGHT} <= {name for group in GROUPS for name in group}
 # Made by gen_models.py, which writes external data and transformers.
 BY_SCRIPT = {"gen_resnet50_dyn_ext": ("resnet50", "--dynamic", "--external"),
+             "gen_resnet50_fp16": ("resnet50", "--fp16"),
              "gen_bert_base": ("bert_base",), "gpt2": ("gpt2",), "vit_b16": ("vit_b16",)}
+# Inputs whose contents decide which branch a network takes.
+DECIDING = {"silero_vad_v5": ("sr",)}
+
+
+class Unreachable(Exception):
+    """A network that has to be fetched, and cannot be."""
 
 
 class Network:
@@ -65,6 +74,12 @@ class Network:
                             "--out", self.folder, *options], check=True, stdout=subprocess.DEVNULL)
             return next(self.folder.glob("*.onnx"))
         model = self.folder / "model.onnx"
+        if self.name == "isnet_fp16":
+            fetched = subprocess.run([PYTHON, ROOT / "tests" / "networks" / "fetch_isnet.py", model])
+            if fetched.returncode == 77:
+                raise Unreachable(self.name)
+            fetched.check_returncode()
+            return model
         subprocess.run([binaries / "tests" / "networks" / "sluice_make_network",
                         self.name.removeprefix("gen_"), "--out", model], check=True,
                        stderr=subprocess.DEVNULL)
@@ -96,7 +111,17 @@ class Variant:
             lines.append(f"    max_resident: {max_resident}")
         lines.append("    dims:")
         lines += [f'      "{key}": {value}' for key, value in self.dims]
+        values = [f'      "{key}": {value}' for key, value in self.values()]
+        lines += ["    values:", *values] if values else []
         return "\n".join(lines) + "\n"
+
+    def values(self):
+        """What decides branches, as the first case has it; dimensions tell the others apart."""
+        folder = self.network.folder / "in" / self.ids[0]
+        for tensor in json.loads((folder / "tensors.json").read_text())["tensors"]:
+            if tensor["name"] in DECIDING.get(self.network.name, ()):
+                number = int.from_bytes((folder / tensor["file"]).read_bytes(), "little")
+                yield tensor["name"], number
 
     def inspect(self, binaries):
         # Inspect's --dims splits at commas, which names of inputs may hold: from a configuration.
@@ -154,7 +179,11 @@ def run_variant(binaries, work, variant, every_budget):
 
 def check_group(binaries, source, names, scratch, every_budget):
     work = scratch / "work"
-    networks = [Network(name, source, binaries, scratch / name) for name in names]
+    try:
+        networks = [Network(name, source, binaries, scratch / name) for name in names]
+    except Unreachable as missing:
+        print(f"SKIPPED {missing}: npm or its registry is not there", flush=True)
+        return
     variants = [variant for network in networks for variant in network.variants()]
     streamed, total = {}, 0
     for variant in variants:
@@ -190,7 +219,7 @@ def main():
     if subprocess.run([PYTHON, "-c", "import onnx, numpy"], capture_output=True).returncode != 0:
         skip("python3-onnx and python3-numpy are not installed")
     heavy = arguments.all or arguments.networks
-    groups = GROUPS + TRANSFORMERS if heavy else GROUPS
+    groups = GROUPS + HEAVY if heavy else GROUPS
     unknown = set(arguments.networks) - {name for group in groups for name in group}
     assert not unknown, f"no such networks: {unknown}"
     count = 0
