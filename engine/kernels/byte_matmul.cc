@@ -20,6 +20,9 @@
 namespace sluice::kernels {
 namespace {
 
+// What of a product is worth an element of ParallelFor: two million are worth waking the team for.
+constexpr std::size_t kProductsPerElement = 128;
+
 struct Operand {
   bool is_signed = false;
   bool one_zero = true;
@@ -87,7 +90,7 @@ struct TiledMatMul {
                 .pixel_zeros = at(pixel.zero_input),
                 .y = reinterpret_cast<std::uint32_t*>(to)};
     if (!filter.is_signed) given.filters = MoveFilters(inputs[filter.input], memory + signed_at());
-    ParallelFor(filter.elements / depth(), filter.elements,
+    ParallelFor(filter.elements / depth(), filter.elements / kTileRows,
                 [&](std::size_t begin, std::size_t end) {
                   for (std::size_t f = begin; f < end; ++f) {
                     std::int32_t sum = 0;
@@ -100,7 +103,7 @@ struct TiledMatMul {
     const std::size_t most = (filter_count() + kTileChannels - 1) / kTileChannels;
     const std::size_t parts = units >= 2 * team ? 1 : std::min(most, 2 * team);
     ParallelForWorkers(
-        units * parts, units * kTilePixels * filter_count() * depth() / kTileRows, team,
+        units * parts, units * kTilePixels * filter_count() * depth() / kProductsPerElement, team,
         [&](std::size_t begin, std::size_t end, std::size_t worker) {
           std::byte* packed = memory + packed_at() + worker * packed_bytes();
           for (std::size_t i = begin; i < end; ++i) {

@@ -2,6 +2,13 @@
 
 #include "engine/kernels/byte_tiles.h"
 
+// Sums stay in registers only where every loop over them is unrolled before anything else happens.
+#ifdef __clang__
+#define SLUICE_UNROLLED _Pragma("unroll")
+#else
+#define SLUICE_UNROLLED _Pragma("GCC unroll 8")
+#endif
+
 namespace sluice::kernels {
 namespace {
 
@@ -24,7 +31,7 @@ void Pack(const std::byte* const rows[kTileRows], bool is_signed, std::byte* pac
 }
 
 // Puts the quarters of four vectors, as Pack left them, into the order of the pixels.
-void StoreInOrder(const __m512i sums[4], std::int32_t* to) {
+inline __attribute__((always_inline)) void StoreInOrder(const __m512i sums[4], std::int32_t* to) {
   const __m512i low01 = _mm512_shuffle_i32x4(sums[0], sums[1], 0x44);   // 0a 0b 1a 1b
   const __m512i high01 = _mm512_shuffle_i32x4(sums[0], sums[1], 0xee);  // 0c 0d 1c 1d
   const __m512i low23 = _mm512_shuffle_i32x4(sums[2], sums[3], 0x44);
@@ -35,30 +42,50 @@ void StoreInOrder(const __m512i sums[4], std::int32_t* to) {
   _mm512_storeu_si512(to + 48, _mm512_shuffle_i32x4(high01, high23, 0xdd));
 }
 
-std::int32_t FourWeights(const std::int8_t* weights, std::size_t count) {
-  std::int32_t four = 0;
-  __builtin_memcpy(&four, weights, count);
-  return four;
+// _mm512_dpbusd_epi32, for which GCC 12 copies and spills the sums of a loop.
+inline __attribute__((always_inline)) void AddProducts(__m512i& sum, __m512i bytes, __m512i by) {
+  asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(bytes), "v"(by));
 }
 
 template <std::size_t channels>
 void MultiplyBy(const std::byte* packed, const std::int8_t* weights, std::size_t depth,
                 std::int32_t* sums) {
-  __m512i sum[channels][4];
+  // The weights of a last step that has fewer than four: no byte behind them is read.
+  std::int8_t rest[channels * kTileRows] = {};
+  const std::size_t whole = depth / kTileRows, steps = (depth + kTileRows - 1) / kTileRows;
   for (std::size_t m = 0; m < channels; ++m) {
-    for (std::size_t j = 0; j < 4; ++j) sum[m][j] = _mm512_setzero_si512();
-  }
-  for (std::size_t k = 0; k < depth; k += kTileRows, packed += kPackedBytes) {
-    __m512i row[4];
-    for (std::size_t j = 0; j < 4; ++j) row[j] = _mm512_loadu_si512(packed + 64 * j);
-    const bool whole = k + kTileRows <= depth;
-    for (std::size_t m = 0; m < channels; ++m) {
-      const std::int8_t* from = weights + m * depth + k;
-      const __m512i by =
-          _mm512_set1_epi32(whole ? FourWeights(from, kTileRows) : FourWeights(from, depth - k));
-      for (std::size_t j = 0; j < 4; ++j) sum[m][j] = _mm512_dpbusd_epi32(sum[m][j], row[j], by);
+    for (std::size_t k = whole * kTileRows; k < depth; ++k) {
+      rest[m * kTileRows + k % kTileRows] = weights[m * depth + k];
     }
   }
+  __m512i sum[channels][4];
+  SLUICE_UNROLLED
+  for (std::size_t m = 0; m < channels; ++m) {
+    SLUICE_UNROLLED
+    for (std::size_t j = 0; j < 4; ++j) sum[m][j] = _mm512_setzero_si512();
+  }
+  const std::int8_t* from = weights;
+  std::size_t stride = depth;
+  for (std::size_t step = 0; step < steps; ++step) {
+    if (step == whole) {
+      from = rest;
+      stride = kTileRows;
+    }
+    __m512i row[4];
+    SLUICE_UNROLLED
+    for (std::size_t j = 0; j < 4; ++j) row[j] = _mm512_loadu_si512(packed + 64 * j);
+    SLUICE_UNROLLED
+    for (std::size_t m = 0; m < channels; ++m) {
+      std::int32_t four = 0;
+      __builtin_memcpy(&four, from + m * stride, kTileRows);
+      const __m512i by = _mm512_set1_epi32(four);
+      SLUICE_UNROLLED
+      for (std::size_t j = 0; j < 4; ++j) AddProducts(sum[m][j], row[j], by);
+    }
+    from += kTileRows;
+    packed += kPackedBytes;
+  }
+  SLUICE_UNROLLED
   for (std::size_t m = 0; m < channels; ++m) StoreInOrder(sum[m], sums + m * kTilePixels);
 }
 
