@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/host_tensor.h"
@@ -20,7 +21,7 @@ class Quantised : public testing::Test {
   ValueId Add(const std::string& name, DataType type, Shape shape,
               std::shared_ptr<const Constant> constant = nullptr) {
     return graph_.Add(
-        {.name = name, .type = type, .shape = std::move(shape), .constant = constant});
+        {.name = name, .type = type, .shape = std::move(shape), .constant = std::move(constant)});
   }
   ValueId Floats(Shape shape, const std::vector<float>& elements) {
     return Add("f", DataType::kFloat32, std::move(shape),

@@ -103,6 +103,7 @@ void ReadKeys(const YamlNode& map, std::span<const Key<Target>> keys, std::strin
 template <typename Target, std::size_t n>
 std::vector<KeyInfo> Infos(const std::array<Key<Target>, n>& keys) {
   std::vector<KeyInfo> infos;
+  infos.reserve(n);
   for (const Key<Target>& key : keys) infos.push_back({key.path, key.wanted});
   return infos;
 }

@@ -32,7 +32,7 @@ struct LoadedModel {
   absl::Status damage;            // Not OK when its weights could not be brought into memory.
   std::vector<Bytes> read_bytes;  // Of the disk, by extent: whole pages.
   std::map<std::string, std::vector<std::byte>> required;  // Contents of inputs: PortInfo.
-  std::vector<Bytes> input_bytes, output_bytes;  // Of one inference, by port.
+  std::vector<Bytes> input_bytes, output_bytes;            // Of one inference, by port.
 };
 
 struct ServedModel {
