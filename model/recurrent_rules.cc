@@ -1,5 +1,7 @@
 // What recurrent layers ask of their inputs.
 
+#include <algorithm>
+
 #include "base/status_macros.h"
 #include "model/operation_rules.h"
 
@@ -21,6 +23,9 @@ namespace rules {
 namespace {
 
 constexpr std::size_t kLengths = 3;
+// A dimension, and the states of all steps together; far above what memory holds.
+constexpr std::int64_t kLargest = std::int64_t{1} << 31;
+constexpr std::uint64_t kMostStates = std::uint64_t{1} << 40;
 
 absl::Status CheckShape(Inputs inputs, std::size_t i, const Shape& want) {
   if (i >= inputs.size() || inputs[i] == nullptr || inputs[i]->shape == want) {
@@ -28,6 +33,19 @@ absl::Status CheckShape(Inputs inputs, std::size_t i, const Shape& want) {
   }
   return Wrong("input %u has shape %s, want %s", i, FormatShape(inputs[i]->shape),
                FormatShape(want));
+}
+
+// A tensor without elements may have dimensions of any size.
+absl::Status CheckSizes(const RecurrentSizes& sizes) {
+  const Shape states = {sizes.directions, sizes.batch, sizes.hidden};
+  const Shape all = {sizes.directions, sizes.batch, sizes.hidden, sizes.steps};
+  const std::int64_t largest = std::max({sizes.steps, sizes.batch, sizes.hidden});
+  if (largest <= kLargest && ElementCount(states) <= kMostStates &&
+      ElementCount(all) <= kMostStates) {
+    return absl::OkStatus();
+  }
+  return Wrong("%d steps of a batch of %d with %d states are too many", sizes.steps, sizes.batch,
+               sizes.hidden);
 }
 
 }  // namespace
@@ -44,7 +62,7 @@ MaybeShape ShapeOf(const Recurrent& op, Inputs inputs) {
                  FormatShape(products), FormatShape(weights));
   }
   const RecurrentSizes sizes = SizesOf(op, products, weights);
-  // Each of them is a dimension of a tensor that exists, or a small factor of one.
+  SLUICE_RETURN_IF_ERROR(CheckSizes(sizes));
   const std::int64_t rows = sizes.gates * sizes.hidden;
   if (weights[0] != sizes.directions || weights[1] != rows) {
     return Wrong("recurrent weights have shape %s, want [%d, %d, %d]", FormatShape(weights),

@@ -30,8 +30,9 @@ namespace {
 struct Axis {
   std::int64_t in = 1, out = 1, kernel = 1, stride = 1, dilation = 1, pad = 0;
 
-  // Pixels of a plane along it.
+  // Pixels of a plane along it, and how many planes its taps read.
   std::int64_t size() const { return out + (kernel - 1) * dilation / stride; }
+  std::int64_t phases() const { return std::min(stride, (kernel - 1) * dilation + 1); }
   bool IsPointwise() const { return kernel == 1 && stride == 1 && pad == 0 && in == out; }
   // Pixels [first, second) of plane `phase` lie in the input, which others pad.
   std::pair<std::int64_t, std::int64_t> Inside(std::int64_t phase) const {
@@ -73,7 +74,7 @@ struct TiledConvolution {
   std::size_t tile_count() const { return (places() + kTilePixels - 1) / kTilePixels; }
   std::size_t plane() const { return static_cast<std::size_t>(rows.size() * columns.size()); }
   std::size_t channel_bytes() const {
-    return plane() * static_cast<std::size_t>(rows.stride * columns.stride);
+    return plane() * static_cast<std::size_t>(rows.phases() * columns.phases());
   }
   // Of `count` channels, and what the last tile reads behind them.
   std::size_t planes_bytes(std::size_t count) const {
@@ -198,9 +199,9 @@ struct TiledConvolution {
   void LayOut(const Given& given, std::size_t channel, std::byte* to) const {
     const std::byte* x = given.x + channel * in_pixels();
     const std::byte fill = given.zero == nullptr ? std::byte{} : *given.zero;
-    for (std::int64_t down = 0; down < rows.stride; ++down) {
+    for (std::int64_t down = 0; down < rows.phases(); ++down) {
       const auto [top, bottom] = rows.Inside(down);
-      for (std::int64_t along = 0; along < columns.stride; ++along) {
+      for (std::int64_t along = 0; along < columns.phases(); ++along) {
         const auto [left, right] = columns.Inside(along);
         for (std::int64_t r = 0; r < rows.size(); ++r, to += columns.size()) {
           if (r < top || r >= bottom || left == right) {
@@ -335,7 +336,7 @@ std::vector<std::size_t> TapOffsets(const Axis& rows, const Axis& columns) {
   for (std::int64_t i = 0; i < rows.kernel; ++i) {
     for (std::int64_t j = 0; j < columns.kernel; ++j) {
       const std::int64_t down = i * rows.dilation, along = j * columns.dilation;
-      const std::int64_t phase = down % rows.stride * columns.stride + along % columns.stride;
+      const std::int64_t phase = down % rows.stride * columns.phases() + along % columns.stride;
       offsets.push_back(static_cast<std::size_t>(phase * plane + down / rows.stride * width +
                                                  along / columns.stride));
     }
@@ -349,6 +350,18 @@ absl::StatusOr<bool> IsZero(const Problem& problem, std::size_t i) {
   if (problem.input(i).constant == nullptr) return false;
   SLUICE_ASSIGN_OR_RETURN(const std::vector<std::int64_t> zeros, ReadIntegers(problem.input(i)));
   return std::ranges::all_of(zeros, [](std::int64_t zero) { return zero == 0; });
+}
+
+// Whether the planes are not much larger than what is read and written: taps may lie far apart.
+bool IsCompact(const TiledConvolution& run) {
+  if (run.pointwise) return true;
+  const auto area = [](std::int64_t a, std::int64_t b) {
+    return static_cast<double>(a) * static_cast<double>(b);
+  };
+  const double planes =
+      area(run.rows.size(), run.columns.size()) * area(run.rows.phases(), run.columns.phases());
+  return planes <=
+         16 * (area(run.rows.in, run.columns.in) + area(run.rows.out, run.columns.out)) + 4096;
 }
 
 Axis AxisOf(const Convolution& op, const Shape& x, const Shape& y, std::size_t d) {
@@ -398,6 +411,7 @@ absl::StatusOr<std::optional<Kernel>> MakeTiled(const Convolution& operation,
   SLUICE_ASSIGN_OR_RETURN(run.output, ByteOutput::Of(operation, problem));
   if (run.depth() == 0) return std::nullopt;
   run.pointwise = run.rows.IsPointwise() && run.columns.IsPointwise();
+  if (!IsCompact(run)) return std::nullopt;
   run.offsets = TapOffsets(run.rows, run.columns);
   Kernel kernel;
   kernel.name = problem.KernelName("tiles of bytes");

@@ -93,10 +93,13 @@ absl::StatusOr<Recurrent> ReadAttributes(OnnxNode& node, Recurrent::Kind kind) {
   return op;
 }
 
+// Of a direction: a tensor without elements may have dimensions of any size.
+constexpr std::int64_t kMostGates = std::int64_t{1} << 33;
+
 absl::Status CheckWeights(OnnxNode& node) {
   const Shape x = node.shape(0), w = node.shape(1), r = node.shape(2);
   const bool fits = x.size() == 3 && w.size() == 3 && r.size() == 3 && w[2] == x[2] &&
-                    w[0] == r[0] && w[1] == r[1];
+                    w[0] == r[0] && w[1] == r[1] && w[0] <= 2 && w[1] <= kMostGates;
   if (!fits) {
     return absl::InvalidArgumentError(
         absl::StrFormat("x, W and R have shapes %s, %s and %s, want [steps, batch, inputs], "
