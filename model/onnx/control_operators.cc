@@ -38,7 +38,8 @@ MaybeValue SetOutputs(OnnxNode& node, const Values& outputs) {
 
 // condition ? a : b. Fails: UNIMPLEMENTED, they differ in type or shape.
 MaybeValue EmitSelect(OnnxNode& node, ValueId condition, ValueId a, ValueId b) {
-  const Value &on = node.graph().value(a), &off = node.graph().value(b);
+  // Copies: what is emitted below moves the graph's values.
+  const Value on = node.graph().value(a), off = node.graph().value(b);
   if (on.type != off.type || on.shape != off.shape) {
     return absl::UnimplementedError(
         absl::StrFormat("its condition is computed, and what it chooses between is %s %s and %s %s",
